@@ -9,6 +9,7 @@
 #define ROCEV2_ICRC_H
 
 #include <linux/types.h>
+#include <asm/byteorder.h>
 
 /*
  * The CRC engine: continues @crc over @len bytes, no inversion before or after
