@@ -18,6 +18,7 @@
 struct ib_udata;
 struct ib_ucontext;
 struct rdma_user_mmap_entry;
+struct vm_area_struct;
 
 /**
  * struct rocev2_ring - the kernel's side of one ring
@@ -85,5 +86,9 @@ int rocev2_ring_alloc(struct rocev2_ring *ring, u32 slots, size_t elem_size,
 		      struct ib_ucontext *ucontext, struct mminfo *mi);
 /* mappings of the application keep the pages; zeroed rings are ignored */
 void rocev2_ring_free(struct rocev2_ring *ring);
+
+/* ops.mmap and ops.mmap_free: the application maps a ring */
+int rocev2_mmap(struct ib_ucontext *ucontext, struct vm_area_struct *vma);
+void rocev2_mmap_free(struct rdma_user_mmap_entry *entry);
 
 #endif
