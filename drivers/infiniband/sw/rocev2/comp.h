@@ -7,6 +7,7 @@
 #define ROCEV2_COMP_H
 
 #include <linux/ktime.h>
+#include <rdma/ib_verbs.h>
 
 #include "rx.h"
 

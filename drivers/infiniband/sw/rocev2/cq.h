@@ -19,11 +19,7 @@
  *	interrupts off for kernel CQs (any context polls), with bottom halves off
  *	for user CQs
  * @user: @ring is mapped into an application
-<<<<<<< HEAD
- * @overrun: a completion was lost; the CQ is dead (IBA 10.2.3.3... CQ overrun)
-=======
  * @overrun: a completion was lost; the CQ is dead (IBA 10.2.6.2)
->>>>>>> ctl
  * @notify: IB_CQ_NEXT_COMP or IB_CQ_SOLICITED when armed, else 0
  */
 struct rocev2_cq {
@@ -53,8 +49,6 @@ static inline struct rocev2_cq *to_rocev2_cq(struct ib_cq *ibcq)
  */
 int rocev2_cq_post(struct rocev2_cq *cq, const struct ib_wc *wc, bool solicited);
 
-<<<<<<< HEAD
-=======
 /* ops of ib_device */
 int rocev2_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		     struct uverbs_attr_bundle *attrs);
@@ -66,5 +60,4 @@ int rocev2_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int rocev2_peek_cq(struct ib_cq *ibcq, int num);
 int rocev2_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
->>>>>>> ctl
 #endif

@@ -10,11 +10,8 @@
 #include <linux/refcount.h>
 #include <rdma/ib_verbs.h>
 
-<<<<<<< HEAD
-=======
 struct ib_dmah;
 struct ib_umem;
->>>>>>> ctl
 struct rocev2_dev;
 struct rocev2_mr_cache;
 
@@ -50,8 +47,6 @@ struct rocev2_mr {
 	struct rcu_head		rcu;
 };
 
-<<<<<<< HEAD
-=======
 /* mr.c: life of the device's keys, and ops of ib_device */
 int rocev2_mrs_init(struct rocev2_dev *dev);
 void rocev2_mrs_exit(struct rocev2_dev *dev);
@@ -60,7 +55,6 @@ struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 
 				 struct ib_dmah *dmah, struct ib_udata *udata);
 int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 
->>>>>>> ctl
 static inline struct rocev2_mr *to_rocev2_mr(struct ib_mr *ibmr)
 {
 	return container_of(ibmr, struct rocev2_mr, ibmr);

@@ -27,7 +27,6 @@
 #include "rxq.h"
 #include "trace.h"
 
-extern unsigned int rocev2_mr_cache_entries;
 
 /* --- ownership --- */
 
