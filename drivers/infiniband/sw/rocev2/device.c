@@ -24,6 +24,7 @@
 #include "pd.h"
 #include "qp.h"
 #include "restrack.h"
+#include "rxq.h"
 #include "ring.h"
 #include "wire.h"
 

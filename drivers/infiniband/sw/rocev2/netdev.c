@@ -27,6 +27,7 @@
 #include <rdma/ib_addr.h>
 
 #include "rocev2.h"
+#include "rx.h"
 #include "qp.h"
 #include "wire.h"
 
