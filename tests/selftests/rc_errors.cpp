@@ -232,14 +232,6 @@ std::vector<RemoteError> remote_errors()
          IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC},
         {"qp_without_remote_atomic", atomics, Answer::invalid_request, as_is, all_access,
          IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ},
-        {"atomic_misaligned", atomics, Answer::invalid_request,
-         [](Bench &bench, const Sides &, uint32_t) {
-             return Target{bench.b.address() + 4, bench.b.mr->rkey};
-         }},
-        {"atomic_odd_address", atomics, Answer::invalid_request,
-         [](Bench &bench, const Sides &, uint32_t) {
-             return Target{bench.b.address() + 9, bench.b.mr->rkey};
-         }},
     };
 }
 
