@@ -17,13 +17,13 @@ struct Share {
 
 struct Boot {
     const Kernel &kernel;
-    std::string script;
-    std::vector<Share> shares;
+    std::string script = {};
+    std::vector<Share> shares = {};
     std::chrono::seconds timeout{60};
     unsigned cpus = 2;
     unsigned memory_mib = 2048;
-    fs::path directory;		/* for the initramfs and the logs; emptied */
-    fs::path guest_init;
+    fs::path directory = {};	/* for the initramfs and the logs; emptied */
+    fs::path guest_init = {};
     bool host_qemu = false;	/* the host's QEMU, not the cached one */
     std::function<void(const std::string &line)> on_output = {};
 };
