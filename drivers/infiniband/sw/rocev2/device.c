@@ -108,7 +108,7 @@ static void port_speed(struct net_device *ndev, struct ib_port_attr *attr)
 		{ SPEED_100000,	IB_WIDTH_4X, IB_SPEED_EDR },
 		{ SPEED_200000,	IB_WIDTH_4X, IB_SPEED_HDR },
 		{ SPEED_400000,	IB_WIDTH_4X, IB_SPEED_NDR },
-		{ SPEED_800000,	IB_WIDTH_8X, IB_SPEED_NDR },
+		{ 800000,	IB_WIDTH_8X, IB_SPEED_NDR },
 	};
 	struct ethtool_link_ksettings settings = {};
 	u32 speed = 0;
