@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completer: what comes back for the requester's packets. One response may
+ * acknowledge many requests; all acknowledgments go through ack_before(), which
+ * stops at a READ or atomic whose response is missing.
+ */
+#include "aeth.h"
+#include "comp.h"
+#include "cq.h"
+#include "mem.h"
+#include "psn.h"
+#include "qp.h"
+#include "req.h"
+#include "trace.h"
+
+/*
+ * A software responder answers from its softirq: a shorter wait than this would
+ * measure scheduling, not loss.
+ */
+#define MIN_ACK_TIMEOUT_NS	(2 * NSEC_PER_MSEC)
+
+/* --- completing send WQEs --- */
+
+static enum ib_wc_opcode wc_opcode(u8 opcode)
+{
+	switch (opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return IB_WC_RDMA_WRITE;
+	case IB_WR_RDMA_READ:
+		return IB_WC_RDMA_READ;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		return IB_WC_COMP_SWAP;
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return IB_WC_FETCH_ADD;
+	default:
+		return IB_WC_SEND;
+	}
+}
+
+void rocev2_comp_complete(struct rocev2_qp *qp, enum ib_wc_status status)
+{
+	struct rocev2_sq *sq = &qp->sq;
+	struct rocev2_send_wqe *wqe = rocev2_sq_wqe(sq, sq->una);
+	struct ib_wc wc = {
+		.wr_id = wqe->wr_id,
+		.status = status,
+		.opcode = wc_opcode(wqe->opcode),
+		.qp = qp->ibqp,
+		.port_num = ROCEV2_PORT,
+	};
+	bool signaled = sq->sig_all || wqe->send_flags & IB_SEND_SIGNALED ||
+			status != IB_WC_SUCCESS;
+
+	if (wqe->rd_counted) {
+		wqe->rd_counted = false;
+		qp->req.rd_outstanding--;
+	}
+	if (wqe->opcode == IB_WR_RDMA_READ)
+		wc.byte_len = wqe->length;
+	else if (rocev2_comp_is_rd(wqe->opcode))
+		wc.byte_len = sizeof(u64);
+	/* the slot is the consumer's again before it learns of the completion */
+	sq->una++;
+	rocev2_ring_set_consumer(&sq->ring, sq->una);
+	if (!signaled)
+		return;
+	trace_rocev2_cqe(qp->qpn, wc.wr_id, wc.status, wc.opcode);
+	if (rocev2_cq_post(qp->scq, &wc, status != IB_WC_SUCCESS) && qp->state != IB_QPS_ERR) {
+		rocev2_qp_error(qp);
+		rocev2_qp_event(qp, IB_EVENT_QP_FATAL);
+	}
+}
+
+void rocev2_comp_fail(struct rocev2_qp *qp, enum ib_wc_status status)
+{
+	rocev2_comp_complete(qp, status);
+	rocev2_qp_error(qp);
+}
+
+/* --- acknowledging --- */
+
+static struct rocev2_send_wqe *oldest(const struct rocev2_qp *qp)
+{
+	return rocev2_sq_wqe(&qp->sq, qp->sq.una);
+}
+
+static void progress(struct rocev2_qp *qp, u32 una_psn)
+{
+	struct rocev2_req *req = &qp->req;
+
+	req->una_psn = una_psn;
+	req->progress = true;
+	req->gap = false;
+	req->retry_left = qp->attr.retry_cnt;
+	req->rnr_left = qp->attr.rnr_retry;
+	/* the peer is further than we went back: do not send again what it has */
+	if (rocev2_psn_before(req->psn, una_psn))
+		rocev2_req_go_back(qp, una_psn);
+}
+
+/*
+ * All PSNs before @psn are acknowledged.
+ * Return: false when a READ or atomic before @psn still lacks its response;
+ * una_psn is the first one missing.
+ */
+static bool ack_before(struct rocev2_qp *qp, u32 psn)
+{
+	struct rocev2_req *req = &qp->req;
+
+	while (qp->sq.una != qp->sq.assigned && rocev2_psn_before(req->una_psn, psn)) {
+		struct rocev2_send_wqe *wqe = oldest(qp);
+		u32 last_psn = wqe->last_psn;
+
+		if (rocev2_comp_is_rd(wqe->opcode))
+			return false;
+		if (rocev2_psn_before(last_psn, psn)) {
+			rocev2_comp_complete(qp, IB_WC_SUCCESS);
+			progress(qp, rocev2_psn_add(last_psn, 1));
+		} else {
+			progress(qp, psn);
+		}
+	}
+	return true;
+}
+
+/* WQE that an outstanding PSN belongs to */
+static struct rocev2_send_wqe *wqe_of(const struct rocev2_qp *qp, u32 psn)
+{
+	u32 i;
+
+	for (i = qp->sq.una; i != qp->sq.assigned; i++) {
+		struct rocev2_send_wqe *wqe = rocev2_sq_wqe(&qp->sq, i);
+
+		if (!rocev2_psn_after(psn, wqe->last_psn))
+			return wqe;
+	}
+	return NULL;
+}
+
+/* go back to the oldest unacknowledged PSN, or give up */
+static void retry(struct rocev2_qp *qp, enum rocev2_counter reason)
+{
+	struct rocev2_req *req = &qp->req;
+
+	rocev2_count(qp->dev, reason);
+	trace_rocev2_retry(qp->qpn, req->una_psn, reason);
+	if (!req->retry_left) {
+		rocev2_count(qp->dev, ROCEV2_CNT_RETRY_EXCEEDED);
+		rocev2_comp_fail(qp, IB_WC_RETRY_EXC_ERR);
+		return;
+	}
+	req->retry_left--;
+	req->ack_deadline = 0;
+	rocev2_req_go_back(qp, req->una_psn);
+}
+
+/* an answer for what comes later says that a response was lost (9.7.5.2.3); go back once */
+static void response_missing(struct rocev2_qp *qp)
+{
+	if (qp->req.gap)
+		return;
+	retry(qp, ROCEV2_CNT_IMPLIED_NAK_SEQ_ERR);
+	qp->req.gap = true;
+}
+
+static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
+{
+	struct rocev2_req *req = &qp->req;
+
+	rocev2_count(qp->dev, ROCEV2_CNT_REQ_RNR_NAK);
+	/* 7 means for ever (11.2.5.4) */
+	if (qp->attr.rnr_retry != 7) {
+		if (!req->rnr_left) {
+			rocev2_count(qp->dev, ROCEV2_CNT_RNR_RETRY_EXCEEDED);
+			rocev2_comp_fail(qp, IB_WC_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		req->rnr_left--;
+	}
+	req->rnr_wait = true;
+	req->rnr_until = ktime_add_ns(ktime_get(),
+				      rocev2_rnr_timer_ns(syndrome & ROCEV2_AETH_VALUE_MASK));
+	req->ack_deadline = 0;
+	rocev2_req_go_back(qp, req->una_psn);
+}
+
+static void comp_nak(struct rocev2_qp *qp, u8 syndrome)
+{
+	switch (syndrome) {
+	case ROCEV2_AETH_NAK_PSN_SEQ:
+		retry(qp, ROCEV2_CNT_PACKET_SEQ_ERR);
+		break;
+	case ROCEV2_AETH_NAK_INV_REQ:
+		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_INV_REQ);
+		rocev2_comp_fail(qp, IB_WC_REM_INV_REQ_ERR);
+		break;
+	case ROCEV2_AETH_NAK_REM_ACC:
+		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_ACCESS);
+		rocev2_comp_fail(qp, IB_WC_REM_ACCESS_ERR);
+		break;
+	case ROCEV2_AETH_NAK_REM_OP:
+		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_OP);
+		rocev2_comp_fail(qp, IB_WC_REM_OP_ERR);
+		break;
+	}
+}
+
+/* syndromes of table 47 and NAK codes of table 48 that have a meaning on RC */
+static bool syndrome_known(u8 syndrome)
+{
+	if (syndrome & 0x80)
+		return false;
+	switch (syndrome & ROCEV2_AETH_KIND_MASK) {
+	case ROCEV2_AETH_ACK:
+	case ROCEV2_AETH_RNR_NAK:
+		return true;
+	case ROCEV2_AETH_NAK:
+		return syndrome <= ROCEV2_AETH_NAK_REM_OP;
+	default:
+		return false;
+	}
+}
+
+static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	const struct rocev2_aeth *aeth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
+	u8 syndrome = rocev2_aeth_syndrome(aeth);
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	bool ack = (syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_ACK;
+
+	if (!syndrome_known(syndrome))
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
+	/* an ACK covers its PSN, a NAK what is before it (9.7.5.1.1) */
+	if (!ack_before(qp, ack ? rocev2_psn_add(buf->psn, 1) : buf->psn))
+		response_missing(qp);
+	else if (qp->state == IB_QPS_ERR)
+		return ROCEV2_RX_DONE;	/* a completion found its CQ full */
+	else if (ack)
+		return ROCEV2_RX_DONE;
+	else if ((syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_RNR_NAK)
+		comp_rnr(qp, syndrome);
+	else
+		comp_nak(qp, syndrome);
+	return ROCEV2_RX_DONE;
+}
+
+/* --- responses with data --- */
+
+/*
+ * All responses: find the WQE, and acknowledge what is before it.
+ * Return: true when @psn is the very response that is due.
+ */
+static bool response_in_order(struct rocev2_qp *qp, u32 psn)
+{
+	if (ack_before(qp, psn) && qp->req.una_psn == psn)
+		return qp->state != IB_QPS_ERR;
+	if (qp->state != IB_QPS_ERR)
+		response_missing(qp);
+	return false;
+}
+
+static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_send_wqe *wqe = wqe_of(qp, buf->psn);
+	u64 off;
+	u32 len;
+
+	if (!wqe || wqe->opcode != IB_WR_RDMA_READ)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
+	if (!response_in_order(qp, buf->psn))
+		return ROCEV2_RX_DONE;
+	off = (u64)(u32)rocev2_psn_diff(buf->psn, wqe->first_psn) << qp->mtu_shift;
+	len = min_t(u64, wqe->length - off, qp->mtu);
+	if (buf->payload_len != len) {
+		rocev2_comp_fail(qp, IB_WC_BAD_RESP_ERR);
+		return ROCEV2_RX_DONE;
+	}
+	if (rocev2_sg_write(qp, wqe->sge, wqe->num_sge, off, len, rocev2_payload(skb)) !=
+	    ROCEV2_MR_OK) {
+		rocev2_comp_fail(qp, IB_WC_LOC_PROT_ERR);
+		return ROCEV2_RX_DONE;
+	}
+	if (buf->psn == wqe->last_psn)
+		rocev2_comp_complete(qp, IB_WC_SUCCESS);
+	progress(qp, rocev2_psn_add(buf->psn, 1));
+	return ROCEV2_RX_DONE;
+}
+
+static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	const struct rocev2_atomicacketh *ack =
+		rocev2_rx_hdr(skb, sizeof(struct rocev2_bth) + sizeof(struct rocev2_aeth));
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_send_wqe *wqe = wqe_of(qp, buf->psn);
+	u64 orig = be64_to_cpu(ack->orig);
+	struct rocev2_src src = { .buf = &orig };
+
+	if (!wqe || !rocev2_comp_is_rd(wqe->opcode) || wqe->opcode == IB_WR_RDMA_READ)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
+	if (!response_in_order(qp, buf->psn))
+		return ROCEV2_RX_DONE;
+	if (rocev2_sg_write(qp, wqe->sge, wqe->num_sge, 0, sizeof(orig), src) != ROCEV2_MR_OK) {
+		rocev2_comp_fail(qp, IB_WC_LOC_PROT_ERR);
+		return ROCEV2_RX_DONE;
+	}
+	rocev2_comp_complete(qp, IB_WC_SUCCESS);
+	progress(qp, rocev2_psn_add(buf->psn, 1));
+	return ROCEV2_RX_DONE;
+}
+
+enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_req *req = &qp->req;
+
+	/* late, repeated, or for what was never sent: a ghost (9.7.5.1) */
+	if (rocev2_psn_before(buf->psn, req->una_psn) ||
+	    !rocev2_psn_before(buf->psn, req->max_psn))
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
+	switch (rocev2_opcodes[buf->opcode].cls) {
+	case ROCEV2_CLASS_READ_RESP:
+		return comp_read_response(qp, skb);
+	case ROCEV2_CLASS_ATOMIC_ACK:
+		return comp_atomic_response(qp, skb);
+	default:
+		return comp_ack(qp, skb);
+	}
+}
+
+/* --- time --- */
+
+static u64 ack_timeout_ns(const struct rocev2_qp *qp)
+{
+	return max_t(u64, rocev2_ack_timeout_ns(qp->attr.timeout), MIN_ACK_TIMEOUT_NS);
+}
+
+void rocev2_comp_timers(struct rocev2_qp *qp)
+{
+	struct rocev2_req *req = &qp->req;
+	ktime_t now = ktime_get();
+
+	if (req->rnr_wait) {
+		if (ktime_before(now, req->rnr_until))
+			return;
+		req->rnr_wait = false;
+	}
+	if (req->ack_deadline && !ktime_before(now, req->ack_deadline)) {
+		/* a response that was asked for again may be asked for once more */
+		req->gap = false;
+		retry(qp, ROCEV2_CNT_LOCAL_ACK_TIMEOUT);
+	}
+}
+
+void rocev2_comp_update_deadline(struct rocev2_qp *qp)
+{
+	struct rocev2_req *req = &qp->req;
+
+	/* 0 means no limit (9.7.6.1.3) */
+	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->una_psn == req->max_psn ||
+	    req->rnr_wait || !qp->attr.timeout)
+		req->ack_deadline = 0;
+	else if (!req->ack_deadline || req->progress)
+		req->ack_deadline = ktime_add_ns(ktime_get(), ack_timeout_ns(qp));
+}
+
+ktime_t rocev2_comp_next_deadline(const struct rocev2_qp *qp)
+{
+	return qp->req.rnr_wait ? qp->req.rnr_until : qp->req.ack_deadline;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Completer: acknowledgments, NAKs, READ and atomic responses, time-outs; what
+ * becomes of send WQEs. Runs in the QP's owner.
+ */
+#ifndef ROCEV2_COMP_H
+#define ROCEV2_COMP_H
+
+#include <linux/ktime.h>
+#include <rdma/ib_verbs.h>
+
+#include "rx.h"
+
+struct rocev2_qp;
+struct rocev2_send_wqe;
+
+/* a response packet */
+enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct sk_buff *skb);
+
+/* the oldest send WQE is done */
+void rocev2_comp_complete(struct rocev2_qp *qp, enum ib_wc_status status);
+/* the oldest send WQE has failed, and the QP with it */
+void rocev2_comp_fail(struct rocev2_qp *qp, enum ib_wc_status status);
+
+/* the timer has fired: RNR wait over? acknowledgment overdue? */
+void rocev2_comp_timers(struct rocev2_qp *qp);
+/* end of a turn: when does the oldest unacknowledged packet count as lost? */
+void rocev2_comp_update_deadline(struct rocev2_qp *qp);
+/* when the timer must fire next; 0: never */
+ktime_t rocev2_comp_next_deadline(const struct rocev2_qp *qp);
+
+static inline bool rocev2_comp_is_rd(u8 opcode)
+{
+	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Named counters of a port, shown by `rdma statistic` and under
+ * /sys/class/infiniband/DEV/ports/1/hw_counters. Names follow mlx5 where the
+ * meaning is the same. Every dropped packet, every NAK and every retry counts in
+ * exactly one of them.
+ */
+#ifndef ROCEV2_COUNTERS_H
+#define ROCEV2_COUNTERS_H
+
+#include <linux/types.h>
+
+/* op(ENUM, "name") */
+#define ROCEV2_COUNTERS(op)						\
+	/* traffic */							\
+	op(RX_PACKETS,		"rx_packets")				\
+	op(RX_BYTES,		"rx_bytes")				\
+	op(TX_PACKETS,		"tx_packets")				\
+	op(TX_BYTES,		"tx_bytes")				\
+	/* received packets dropped in silence */			\
+	op(RX_LENGTH,		"rx_drop_length")			\
+	op(RX_FRAGMENT,		"rx_drop_fragment")			\
+	op(RX_CHECKSUM,		"rx_drop_checksum")			\
+	op(RX_HEADER,		"rx_drop_header")			\
+	op(RX_PKEY,		"rx_drop_pkey")				\
+	op(RX_QPN,		"rx_drop_qpn")				\
+	op(RX_ICRC,		"rx_icrc_encapsulated")			\
+	op(RX_STATE,		"rx_drop_state")			\
+	op(RX_SERVICE,		"rx_drop_service")			\
+	op(RX_SOURCE,		"rx_drop_source")			\
+	op(RX_QUEUE_FULL,	"rx_drop_queue_full")			\
+	op(RX_RESPONSE,		"rx_drop_response")			\
+	op(RX_NOMEM,		"rx_drop_nomem")			\
+	/* responder */							\
+	op(OUT_OF_SEQUENCE,	"out_of_sequence")			\
+	op(DUPLICATE_REQUEST,	"duplicate_request")			\
+	op(RESP_REM_ACCESS,	"resp_remote_access_errors")		\
+	op(RESP_REM_INV_REQ,	"resp_remote_invalid_request")		\
+	op(RESP_REM_OP,		"resp_remote_op_err")			\
+	op(RESP_LOCAL_LENGTH,	"resp_local_length_error")		\
+	op(RESP_RNR_NAK,	"resp_rnr_nak")				\
+	/* requester and completer */					\
+	op(PACKET_SEQ_ERR,	"packet_seq_err")			\
+	op(IMPLIED_NAK_SEQ_ERR,	"implied_nak_seq_err")			\
+	op(LOCAL_ACK_TIMEOUT,	"local_ack_timeout_err")		\
+	op(RETRY_EXCEEDED,	"req_retries_exceeded")			\
+	op(REQ_RNR_NAK,		"req_rnr_nak")				\
+	op(RNR_RETRY_EXCEEDED,	"rnr_nak_retry_err")			\
+	op(REQ_REM_ACCESS,	"req_remote_access_errors")		\
+	op(REQ_REM_INV_REQ,	"req_remote_invalid_request")		\
+	op(REQ_REM_OP,		"req_remote_op_err")			\
+	op(TX_DROPPED,		"tx_dropped")				\
+	/* memory translation caches of all QPs */			\
+	op(MR_CACHE_HIT,	"mr_cache_hit")				\
+	op(MR_CACHE_MISS,	"mr_cache_miss")
+
+enum rocev2_counter {
+#define ROCEV2_COUNTER_ENUM(id, name) ROCEV2_CNT_##id,
+	ROCEV2_COUNTERS(ROCEV2_COUNTER_ENUM)
+#undef ROCEV2_COUNTER_ENUM
+	ROCEV2_CNT_MAX
+};
+
+struct rocev2_counters {
+	u64 value[ROCEV2_CNT_MAX];
+};
+
+struct ib_device;
+struct rdma_hw_stats;
+
+/* counters.c */
+const char *rocev2_counter_name(unsigned int counter);
+struct rdma_hw_stats *rocev2_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
+int rocev2_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
+
+#endif

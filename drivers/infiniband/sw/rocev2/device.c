@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The ib_device: its operations, attributes, birth and death. Process context.
+ *
+ * Life: rocev2_device_add() makes and registers it. It dies by `rdma link del`
+ * (the core unregisters it), with its netdev (netdev.c queues it), with this
+ * module (netdev.c), or when rdma_rxe is unloaded: that module takes down every
+ * device of RDMA_DRIVER_RXE, the driver id that the user space library of our ring
+ * layout is bound to. All ways end in dealloc_driver, after the core has closed all
+ * users. ib_core frees the memory with the last reference.
+ */
+#include <linux/etherdevice.h>
+#include <linux/module.h>
+#include <net/addrconf.h>
+#include <rdma/ib_addr.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_rxe.h>
+
+#include "rocev2.h"
+#include "ah.h"
+#include "cq.h"
+#include "mr.h"
+#include "pd.h"
+#include "qp.h"
+#include "restrack.h"
+#include "rxq.h"
+#include "ring.h"
+#include "wire.h"
+
+/* 4.096 us * 2^n that an ACK may need on this host beyond the wire: 16 ms */
+#define LOCAL_CA_ACK_DELAY	12
+
+static struct net_device *get_netdev(struct rocev2_dev *dev)
+{
+	struct net_device *ndev;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(dev->ndev);
+	dev_hold(ndev);
+	rcu_read_unlock();
+	return ndev;
+}
+
+static struct net_device *rocev2_get_netdev(struct ib_device *ibdev, u32 port)
+{
+	return get_netdev(to_rocev2_dev(ibdev));
+}
+
+static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
+			       struct ib_udata *udata)
+{
+	/* ib_core asks without an application, when it registers us */
+	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+		return -EINVAL;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->sys_image_guid = ibdev->node_guid;
+	attr->max_mr_size = ROCEV2_MAX_MR_SIZE;
+	attr->page_size_cap = PAGE_MASK & U32_MAX;
+	/* no assigned vendor */
+	attr->vendor_id = 0xffffff;
+	attr->max_qp = ROCEV2_MAX_QP;
+	attr->max_qp_wr = ROCEV2_MAX_QP_WR;
+	attr->device_cap_flags = IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_PORT_ACTIVE_EVENT |
+				 IB_DEVICE_SYS_IMAGE_GUID;
+	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY;
+	attr->max_send_sge = ROCEV2_MAX_SGE;
+	attr->max_recv_sge = ROCEV2_MAX_SGE;
+	attr->max_sge_rd = ROCEV2_MAX_SGE;
+	attr->max_cq = ROCEV2_MAX_CQ;
+	attr->max_cqe = ROCEV2_MAX_CQE;
+	attr->max_mr = ROCEV2_MAX_MR;
+	attr->max_pd = ROCEV2_MAX_PD;
+	attr->max_ah = ROCEV2_MAX_AH;
+	attr->max_qp_rd_atom = ROCEV2_MAX_RD_ATOMIC;
+	attr->max_qp_init_rd_atom = ROCEV2_MAX_RD_ATOMIC;
+	attr->max_res_rd_atom = ROCEV2_MAX_RD_ATOMIC * ROCEV2_MAX_QP;
+	attr->atomic_cap = IB_ATOMIC_HCA;
+	attr->max_pkeys = 1;
+	attr->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+	return 0;
+}
+
+static int rocev2_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
+{
+	struct rocev2_dev *dev = to_rocev2_dev(ibdev);
+	struct net_device *ndev = get_netdev(dev);
+
+	attr->max_mtu = IB_MTU_4096;
+	attr->active_mtu = IB_MTU_256;
+	attr->state = IB_PORT_DOWN;
+	attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
+	attr->active_width = IB_WIDTH_1X;
+	attr->active_speed = IB_SPEED_SDR;
+	attr->gid_tbl_len = ROCEV2_GID_TABLE_LEN;
+	attr->pkey_tbl_len = 1;
+	attr->ip_gids = true;
+	attr->port_cap_flags = READ_ONCE(dev->port_cap_flags);
+	attr->max_msg_sz = ROCEV2_MAX_MSG;
+	attr->max_vl_num = 1;
+	if (!ndev)
+		return 0;
+
+	attr->active_mtu = rocev2_netdev_mtu(READ_ONCE(ndev->mtu));
+	attr->phys_mtu = READ_ONCE(ndev->mtu);
+	if (netif_running(ndev)) {
+		attr->phys_state = IB_PORT_PHYS_STATE_POLLING;
+		if (netif_carrier_ok(ndev)) {
+			attr->state = IB_PORT_ACTIVE;
+			attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
+		}
+	}
+	dev_put(ndev);
+	/* takes RTNL; a netdev that goes just now leaves the defaults */
+	ib_get_eth_speed(ibdev, port, &attr->active_speed, &attr->active_width);
+	return 0;
+}
+
+static int rocev2_modify_port(struct ib_device *ibdev, u32 port, int mask,
+			      struct ib_port_modify *modify)
+{
+	struct rocev2_dev *dev = to_rocev2_dev(ibdev);
+	u32 old, new;
+
+	/* the counter of bad Q_Keys is not kept, so there is nothing to reset */
+	if (mask & ~(IB_PORT_SHUTDOWN | IB_PORT_INIT_TYPE | IB_PORT_RESET_QKEY_CNTR))
+		return -EOPNOTSUPP;
+	/* the port's state is the netdev's: `ip link set DEV down` */
+	if (mask & IB_PORT_SHUTDOWN)
+		return -EOPNOTSUPP;
+	old = READ_ONCE(dev->port_cap_flags);
+	do {
+		new = (old | modify->set_port_cap_mask) & ~modify->clr_port_cap_mask;
+	} while (!try_cmpxchg(&dev->port_cap_flags, &old, new));
+	return 0;
+}
+
+static int rocev2_port_immutable(struct ib_device *ibdev, u32 port,
+				 struct ib_port_immutable *immutable)
+{
+	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP | RDMA_CORE_CAP_AF_IB |
+				    RDMA_CORE_CAP_ETH_AH;
+	immutable->gid_tbl_len = ROCEV2_GID_TABLE_LEN;
+	immutable->pkey_tbl_len = 1;
+	return 0;
+}
+
+static enum rdma_link_layer rocev2_get_link_layer(struct ib_device *ibdev, u32 port)
+{
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+static int rocev2_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
+{
+	if (index)
+		return -EINVAL;
+	*pkey = ROCEV2_DEFAULT_PKEY;
+	return 0;
+}
+
+static int rocev2_add_gid(const struct ib_gid_attr *attr, void **context)
+{
+	return rocev2_gid_add(to_rocev2_dev(attr->device), &attr->gid);
+}
+
+static int rocev2_del_gid(const struct ib_gid_attr *attr, void **context)
+{
+	rocev2_gid_del(to_rocev2_dev(attr->device), &attr->gid);
+	return 0;
+}
+
+static void rocev2_get_dev_fw_str(struct ib_device *ibdev, char *str)
+{
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%s", "0.0.0");
+}
+
+static int rocev2_alloc_ucontext(struct ib_ucontext *ibuc, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static void rocev2_dealloc_ucontext(struct ib_ucontext *ibuc)
+{
+}
+
+/* mappings are memory of our own, not of a device: they may outlive the link */
+static void rocev2_disassociate_ucontext(struct ib_ucontext *ibuc)
+{
+}
+
+static void rocev2_dealloc_driver(struct ib_device *ibdev)
+{
+	struct rocev2_dev *dev = to_rocev2_dev(ibdev);
+
+	switch (READ_ONCE(dev->gone)) {
+	case ROCEV2_GONE_FAILED:
+		break;
+	case ROCEV2_GONE_DELLINK:
+		ibdev_notice(ibdev, "link deleted\n");
+		break;
+	case ROCEV2_GONE_NETDEV:
+		ibdev_notice(ibdev, "link removed: its netdev is gone\n");
+		break;
+	case ROCEV2_GONE_MODULE:
+		ibdev_notice(ibdev, "link removed: rocev2 is unloaded\n");
+		break;
+	case ROCEV2_GONE_UNKNOWN:
+		ibdev_notice(ibdev,
+			     "link removed (by `rdma link del`, or because rdma_rxe was unloaded, which takes all devices of its driver id)\n");
+		break;
+	}
+
+	rocev2_netdev_detach(dev);
+	if (dev->rxqs)
+		rocev2_rxqs_exit(dev);
+	rocev2_mrs_exit(dev);
+	WARN_ON(!xa_empty(&dev->qps));
+	WARN_ON(!xa_empty(&dev->ahs));
+	xa_destroy(&dev->qps);
+	xa_destroy(&dev->ahs);
+	free_percpu(dev->counters);
+}
+
+RDMA_CREATE_CQ_COMPAT(rocev2_create_cq, rocev2_create_user_cq)
+RDMA_RESIZE_CQ_COMPAT(rocev2_resize_user_cq)
+RDMA_REG_USER_MR_COMPAT(rocev2_reg_user_mr)
+
+static const struct ib_device_ops rocev2_ops = {
+	.owner			= THIS_MODULE,
+	.driver_id		= RDMA_DRIVER_RXE,
+	.uverbs_abi_ver		= ROCEV2_UVERBS_ABI,
+
+	.query_device		= rocev2_query_device,
+	.query_port		= rocev2_query_port,
+	.modify_port		= rocev2_modify_port,
+	.get_port_immutable	= rocev2_port_immutable,
+	.get_link_layer		= rocev2_get_link_layer,
+	/* and never ib_device_set_netdev(): rdma_rxe would take our device for its own */
+	.get_netdev		= rocev2_get_netdev,
+	.get_dev_fw_str		= rocev2_get_dev_fw_str,
+	.query_pkey		= rocev2_query_pkey,
+	.add_gid		= rocev2_add_gid,
+	.del_gid		= rocev2_del_gid,
+	.dealloc_driver		= rocev2_dealloc_driver,
+
+	.alloc_ucontext		= rocev2_alloc_ucontext,
+	.dealloc_ucontext	= rocev2_dealloc_ucontext,
+	.disassociate_ucontext	= rocev2_disassociate_ucontext,
+	.mmap			= rocev2_mmap,
+	.mmap_free		= rocev2_mmap_free,
+
+	.alloc_pd		= rocev2_alloc_pd,
+	.dealloc_pd		= rocev2_dealloc_pd,
+
+	.create_ah		= rocev2_create_ah,
+	.create_user_ah		= rocev2_create_user_ah,
+	.modify_ah		= rocev2_modify_ah,
+	.query_ah		= rocev2_query_ah,
+	.destroy_ah		= rocev2_destroy_ah,
+
+	RDMA_CREATE_CQ_OPS(rocev2_create_cq, rocev2_create_user_cq)
+	RDMA_RESIZE_CQ_OPS(rocev2_resize_user_cq)
+	.destroy_cq		= rocev2_destroy_cq,
+	.poll_cq		= rocev2_poll_cq,
+	.peek_cq		= rocev2_peek_cq,
+	.req_notify_cq		= rocev2_req_notify_cq,
+
+	.get_dma_mr		= rocev2_get_dma_mr,
+	RDMA_REG_USER_MR_OPS(rocev2_reg_user_mr)
+	.dereg_mr		= rocev2_dereg_mr,
+
+	.create_qp		= rocev2_create_qp,
+	.modify_qp		= rocev2_modify_qp,
+	.query_qp		= rocev2_query_qp,
+	.destroy_qp		= rocev2_destroy_qp,
+	.post_send		= rocev2_post_send,
+	.post_recv		= rocev2_post_recv,
+
+	.alloc_hw_port_stats	= rocev2_alloc_hw_port_stats,
+	.get_hw_stats		= rocev2_get_hw_stats,
+
+	.fill_res_cq_entry	= rocev2_fill_res_cq_entry,
+	.fill_res_mr_entry	= rocev2_fill_res_mr_entry,
+	.fill_res_qp_entry	= rocev2_fill_res_qp_entry,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, rocev2_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_cq, rocev2_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, rocev2_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, rocev2_ib_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, rocev2_ucontext, ibuc),
+};
+
+/**
+ * rocev2_device_add() - make a link: `rdma link add NAME type rocev2 netdev NDEV`
+ * @name: of the ib_device
+ * @ndev: the netdev, held by the caller
+ *
+ * The device belongs to the network namespace of @ndev, in both modes of
+ * `rdma system set netns`.
+ *
+ * Context: process, without RTNL.
+ *
+ * Return: 0 or a negative errno.
+ */
+int rocev2_device_add(const char *name, struct net_device *ndev)
+{
+	struct rocev2_dev *dev;
+	struct ib_device *ibdev;
+	int ret;
+
+	dev = ib_alloc_device_with_net(rocev2_dev, ibdev, dev_net(ndev));
+	if (!dev)
+		return -ENOMEM;
+	ibdev = &dev->ibdev;
+
+	INIT_LIST_HEAD(&dev->links_node);
+	spin_lock_init(&dev->gid_lock);
+	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
+	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1);
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	ibdev->phys_port_cnt = 1;
+	ibdev->num_comp_vectors = num_possible_cpus();
+	ibdev->link_ops = &rocev2_link_ops;
+	ibdev->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
+				  BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
+	strscpy(ibdev->node_desc, "rocev2", sizeof(ibdev->node_desc));
+	addrconf_addr_eui48((u8 *)&ibdev->node_guid, ndev->dev_addr);
+	ib_set_device_ops(ibdev, &rocev2_ops);
+	ib_mark_name_assigned_by_user(ibdev);
+
+	ret = rocev2_mrs_init(dev);
+	if (ret)
+		goto err_dealloc;
+	dev->counters = alloc_percpu(struct rocev2_counters);
+	if (!dev->counters) {
+		ret = -ENOMEM;
+		goto err_dealloc;
+	}
+	ret = rocev2_rxqs_init(dev);
+	if (ret)
+		goto err_dealloc;
+	ret = rocev2_netdev_attach(dev, ndev);
+	if (ret)
+		goto err_dealloc;
+
+	/* once registered, anyone may unregister it: keep the memory until we are done */
+	get_device(&ibdev->dev);
+	/* NULL: no DMA device, the core hands us kernel addresses */
+	ret = ib_register_device(ibdev, name, NULL);
+	if (ret)
+		goto err_put;
+
+	/* the netdev may have gone while the core could not yet be told */
+	rocev2_netdev_registered(dev);
+	put_device(&ibdev->dev);
+	return 0;
+
+err_put:
+	put_device(&ibdev->dev);
+err_dealloc:
+	WRITE_ONCE(dev->gone, ROCEV2_GONE_FAILED);
+	ib_dealloc_device(ibdev);
+	return ret;
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Registration of memory. Process context.
+ *
+ * struct rocev2_mr belongs to whoever registered it. Its key is alive while it is
+ * in dev->mrs. The data path finds it there or in a QP's translation cache, both
+ * under RCU, and takes a reference for as long as it copies. Deregistration, in
+ * this order: take the key out of dev->mrs; raise mr_generation, which empties the
+ * caches; drop the first reference and wait for the copies in progress; unpin; free
+ * after a grace period.
+ */
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/iter.h>
+
+#include "mr.h"
+#include "rocev2.h"
+
+#define ROCEV2_MAX_KEY_INDEX	((1u << 24) - 1)
+
+#define SUPPORTED_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
+				 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
+				 IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL)
+
+/*
+ * Reserve an index and make the key of it. The variant changes each time the
+ * cyclic search wraps, so it differs from the one the index had before.
+ */
+static int alloc_key(struct rocev2_dev *dev, struct rocev2_mr *mr)
+{
+	u32 index;
+	int ret;
+
+	/* no MR yet: a peer that guesses the key must not see half of one */
+	xa_lock(&dev->mrs);
+	ret = __xa_alloc_cyclic(&dev->mrs, &index, NULL, XA_LIMIT(1, ROCEV2_MAX_KEY_INDEX),
+				&dev->next_mr, GFP_KERNEL);
+	if (ret == 1)
+		dev->mr_variant++;
+	mr->ibmr.lkey = index << 8 | dev->mr_variant;
+	xa_unlock(&dev->mrs);
+	if (ret < 0)
+		return ret;
+	mr->ibmr.rkey = mr->ibmr.lkey;
+	return 0;
+}
+
+static struct rocev2_mr *mr_alloc(struct ib_pd *ibpd, int access)
+{
+	struct rocev2_dev *dev = to_rocev2_dev(ibpd->device);
+	struct rocev2_mr *mr;
+	int ret;
+
+	if (!atomic_add_unless(&dev->num_mrs, 1, ROCEV2_MAX_MR))
+		return ERR_PTR(-ENOMEM);
+	mr = kzalloc_obj(*mr);
+	if (!mr) {
+		ret = -ENOMEM;
+		goto err_count;
+	}
+	ret = alloc_key(dev, mr);
+	if (ret)
+		goto err_free;
+	mr->dev = dev;
+	mr->ibmr.device = ibpd->device;
+	/* the core sets it too, but only after the key is alive */
+	mr->ibmr.pd = ibpd;
+	mr->access = access;
+	refcount_set(&mr->users, 1);
+	init_completion(&mr->idle);
+	return mr;
+
+err_free:
+	kfree(mr);
+err_count:
+	atomic_dec(&dev->num_mrs);
+	return ERR_PTR(ret);
+}
+
+/* from now on the key works */
+static void publish(struct rocev2_mr *mr)
+{
+	/* the index is reserved: nothing to allocate, cannot fail */
+	WARN_ON(xa_err(xa_store(&mr->dev->mrs, mr->ibmr.lkey >> 8, mr, GFP_KERNEL)));
+}
+
+/* after the grace period: mr_check.c may still look at it */
+static void mr_free(struct rocev2_mr *mr)
+{
+	struct rocev2_dev *dev = mr->dev;
+
+	xa_erase(&dev->mrs, mr->ibmr.lkey >> 8);
+	atomic64_inc(&dev->mr_generation);
+	rocev2_mr_put(mr);
+	wait_for_completion(&mr->idle);
+	ib_umem_release(mr->umem);
+	kvfree(mr->table);
+	kfree_rcu(mr, rcu);
+	atomic_dec(&dev->num_mrs);
+}
+
+/**
+ * rocev2_get_dma_mr() - ops.get_dma_mr: all of kernel memory, for the kernel
+ * @ibpd: the PD
+ * @access: enum ib_access_flags
+ *
+ * Return: the MR or an ERR_PTR.
+ */
+struct ib_mr *rocev2_get_dma_mr(struct ib_pd *ibpd, int access)
+{
+	struct rocev2_mr *mr;
+
+	if (access & ~SUPPORTED_ACCESS)
+		return ERR_PTR(-EOPNOTSUPP);
+	mr = mr_alloc(ibpd, access);
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	mr->dma = true;
+	mr->length = U64_MAX;
+	publish(mr);
+	return &mr->ibmr;
+}
+
+/*
+ * One table entry per block of the largest size in which the pages come: huge pages
+ * make it short, and lookup is a shift in any case. The blocks are aligned by the
+ * application's address, not by @iova, which has no influence on the pages.
+ */
+static int fill_table(struct rocev2_mr *mr, u64 start)
+{
+	struct ib_block_iter biter;
+	unsigned long block_size;
+	size_t num, i = 0;
+
+	block_size = ib_umem_find_best_pgsz(mr->umem, PAGE_MASK, start);
+	if (!block_size)
+		return -EINVAL;
+	num = ib_umem_num_dma_blocks(mr->umem, block_size);
+	/* kvmalloc() stops at INT_MAX; 2^40 bytes of small pages need 2^31 */
+	mr->table = num > INT_MAX / sizeof(*mr->table) / 2 ?
+		    __vmalloc(array_size(num, sizeof(*mr->table)), GFP_KERNEL_ACCOUNT) :
+		    kvmalloc_array(num, sizeof(*mr->table), GFP_KERNEL_ACCOUNT);
+	if (!mr->table)
+		return -ENOMEM;
+	mr->block_shift = ilog2(block_size);
+	mr->block_offset = start & (block_size - 1);
+	/* without a DMA device, DMA addresses are kernel addresses */
+	rdma_umem_for_each_dma_block(mr->umem, &biter, block_size) {
+		if (WARN_ON_ONCE(i == num))
+			return -EINVAL;
+		mr->table[i++] = (void *)(uintptr_t)rdma_block_iter_dma_address(&biter);
+	}
+	return WARN_ON_ONCE(i != num) ? -EINVAL : 0;
+}
+
+/**
+ * rocev2_reg_user_mr() - ops.reg_user_mr: register memory of an application
+ * @ibpd: the PD
+ * @start: its address in the application
+ * @length: bytes, up to ROCEV2_MAX_MR_SIZE; 0 makes a key that allows nothing
+ * @iova: its address in work requests and on the wire
+ * @access: enum ib_access_flags
+ * @dmah: must be NULL: there is no DMA to give hints for
+ * @udata: unused
+ *
+ * Return: the MR or an ERR_PTR.
+ */
+struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
+				 struct ib_dmah *dmah, struct ib_udata *udata)
+{
+	struct rocev2_mr *mr;
+	int ret;
+
+	if (dmah || access & ~SUPPORTED_ACCESS)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (length > ROCEV2_MAX_MR_SIZE)
+		return ERR_PTR(-EINVAL);
+	/* the last byte has an address, in both spaces */
+	if (length && (start > U64_MAX - (length - 1) || iova > U64_MAX - (length - 1)))
+		return ERR_PTR(-EINVAL);
+
+	mr = mr_alloc(ibpd, access);
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	mr->iova = iova;
+	mr->length = length;
+	mr->block_shift = PAGE_SHIFT;
+	if (length) {
+		struct ib_umem *umem = ib_umem_get_va(ibpd->device, start, length, access);
+
+		if (IS_ERR(umem)) {
+			ret = PTR_ERR(umem);
+			goto err_free;
+		}
+		mr->umem = umem;
+		ret = fill_table(mr, start);
+		if (ret)
+			goto err_free;
+	}
+	publish(mr);
+	return &mr->ibmr;
+
+err_free:
+	mr_free(mr);
+	return ERR_PTR(ret);
+}
+
+/**
+ * rocev2_dereg_mr() - ops.dereg_mr: the key dies
+ * @ibmr: the MR
+ * @udata: unused
+ *
+ * Returns when no copy from or to the memory is in progress.
+ *
+ * Return: 0.
+ */
+int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+{
+	mr_free(to_rocev2_mr(ibmr));
+	return 0;
+}
+
+/**
+ * rocev2_mrs_init() - make a device ready for keys
+ * @dev: the device
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int rocev2_mrs_init(struct rocev2_dev *dev)
+{
+	struct rocev2_mr *mr;
+
+	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC1);
+	dev->mr_variant = get_random_u32();
+	mr = kzalloc_obj(*mr);
+	if (!mr)
+		return -ENOMEM;
+	/* key 0, which no MR gets; see rocev2_mr_get() */
+	mr->dev = dev;
+	mr->dma = true;
+	mr->length = U64_MAX;
+	mr->access = IB_ACCESS_LOCAL_WRITE;
+	refcount_set(&mr->users, 1);
+	init_completion(&mr->idle);
+	dev->local_dma_mr = mr;
+	dev->ibdev.local_dma_lkey = 0;
+	return 0;
+}
+
+/**
+ * rocev2_mrs_exit() - undo rocev2_mrs_init()
+ * @dev: the device, without MRs and QPs
+ */
+void rocev2_mrs_exit(struct rocev2_dev *dev)
+{
+	WARN_ON(!xa_empty(&dev->mrs));
+	xa_destroy(&dev->mrs);
+	kfree(dev->local_dma_mr);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Memory regions and their keys. A key is an index (24 bits) into dev->mrs and a
+ * variant (8 bits) that changes whenever the index is used anew.
+ */
+#ifndef ROCEV2_MR_H
+#define ROCEV2_MR_H
+
+#include <linux/completion.h>
+#include <linux/refcount.h>
+#include <rdma/ib_verbs.h>
+
+struct ib_dmah;
+struct ib_umem;
+struct rocev2_dev;
+struct rocev2_mr_cache;
+
+/**
+ * struct rocev2_mr - a memory region
+ * @ibmr: lkey and rkey are the same number
+ * @dev: its device
+ * @iova: first byte, as the peer and the WQEs name it
+ * @length: bytes
+ * @access: enum ib_access_flags
+ * @dma: covers all of kernel memory at its own addresses (ib_get_dma_mr): no @table
+ * @block_shift: log2 of the bytes behind one @table entry: PAGE_SHIFT, or more for huge pages
+ * @block_offset: offset of @iova within its block
+ * @table: kernel addresses of the blocks
+ * @umem: the pinned pages
+ * @users: 1 while the key is alive, plus one per copy in progress
+ * @idle: completed when @users drops to 0; deregistration waits for it
+ * @rcu: QP handlers look keys up under RCU, so the memory lives a grace period longer
+ */
+struct rocev2_mr {
+	struct ib_mr		ibmr;
+	struct rocev2_dev	*dev;
+	u64			iova;
+	u64			length;
+	int			access;
+	bool			dma;
+	u8			block_shift;
+	u64			block_offset;
+	void			**table;
+	struct ib_umem		*umem;
+	refcount_t		users;
+	struct completion	idle;
+	struct rcu_head		rcu;
+};
+
+/* mr.c: life of the device's keys, and ops of ib_device */
+int rocev2_mrs_init(struct rocev2_dev *dev);
+void rocev2_mrs_exit(struct rocev2_dev *dev);
+struct ib_mr *rocev2_get_dma_mr(struct ib_pd *ibpd, int access);
+struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
+				 struct ib_dmah *dmah, struct ib_udata *udata);
+int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+static inline struct rocev2_mr *to_rocev2_mr(struct ib_mr *ibmr)
+{
+	return container_of(ibmr, struct rocev2_mr, ibmr);
+}
+
+/* why a key does not serve; mapped to a wire syndrome and to a completion status elsewhere */
+enum rocev2_mr_status {
+	ROCEV2_MR_OK,
+	ROCEV2_MR_BAD_KEY,	/* no such key, or a stale variant */
+	ROCEV2_MR_BAD_PD,
+	ROCEV2_MR_BAD_ACCESS,
+	ROCEV2_MR_OUT_OF_BOUNDS,
+};
+
+/**
+ * rocev2_mr_get() - find a key, check that it allows an access, hold the MR
+ * @dev: the device
+ * @cache: translation cache of the QP that asks; owner only. NULL for none
+ * @pd: the QP's protection domain
+ * @key: lkey or rkey
+ * @addr: first byte, in the MR's iova space
+ * @len: bytes, > 0
+ * @access: enum ib_access_flags that must all be set; 0 for local reads
+ * @mr: the MR on success; the caller does rocev2_mr_put()
+ *
+ * Context: softirq, or process context with bottom halves off (takes RCU itself).
+ */
+enum rocev2_mr_status rocev2_mr_get(struct rocev2_dev *dev, struct rocev2_mr_cache *cache,
+				    struct ib_pd *pd, u32 key, u64 addr, u64 len, int access,
+				    struct rocev2_mr **mr);
+
+static inline void rocev2_mr_put(struct rocev2_mr *mr)
+{
+	if (refcount_dec_and_test(&mr->users))
+		complete(&mr->idle);
+}
+
+/**
+ * rocev2_mr_map() - kernel address of a byte that rocev2_mr_get() has checked
+ * @mr: the MR, held
+ * @addr: in the MR's iova space
+ * @len: in: bytes wanted; out: how many of them are contiguous at the address
+ *
+ * O(1) for any MR and page size.
+ */
+static inline void *rocev2_mr_map(const struct rocev2_mr *mr, u64 addr, u32 *len)
+{
+	u64 off, in_block, left;
+
+	if (mr->dma)
+		return (void *)(uintptr_t)addr;
+	off = addr - mr->iova + mr->block_offset;
+	in_block = off & ((1ULL << mr->block_shift) - 1);
+	left = (1ULL << mr->block_shift) - in_block;
+	if (*len > left)
+		*len = left;
+	return (char *)mr->table[off >> mr->block_shift] + in_block;
+}
+
+#endif

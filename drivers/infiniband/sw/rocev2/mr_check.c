@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The only way from a key to memory, for keys of work requests and of packets
+ * alike. Data path: softirq, or process context with bottom halves off.
+ */
+#include <rdma/ib_verbs.h>
+
+#include "mr.h"
+#include "mr_cache.h"
+#include "rocev2.h"
+#include "trace.h"
+
+/*
+ * Key 0 is all of kernel memory, for local access of QPs that the kernel made.
+ * An application's PD has a uobject: for it the key does not exist. Remote access
+ * asks for a right that @local_dma_mr lacks.
+ */
+static struct rocev2_mr *find_local_dma(struct rocev2_dev *dev, const struct ib_pd *pd)
+{
+	return pd->uobject ? NULL : dev->local_dma_mr;
+}
+
+/*
+ * The generation is read before the key table: an MR that dies in between is put
+ * into the cache under the generation that its death has ended, and the next lookup
+ * flushes it.
+ */
+static struct rocev2_mr *find(struct rocev2_dev *dev, struct rocev2_mr_cache *cache, u32 key)
+{
+	u64 generation = atomic64_read_acquire(&dev->mr_generation);
+	struct rocev2_mr *mr;
+
+	if (cache) {
+		mr = rocev2_mr_cache_lookup(cache, key, generation);
+		if (mr) {
+			rocev2_count(dev, ROCEV2_CNT_MR_CACHE_HIT);
+			return mr;
+		}
+		rocev2_count(dev, ROCEV2_CNT_MR_CACHE_MISS);
+	}
+	mr = xa_load(&dev->mrs, key >> 8);
+	if (!mr || mr->ibmr.lkey != key)
+		return NULL;
+	if (cache)
+		rocev2_mr_cache_insert(cache, key, mr);
+	return mr;
+}
+
+static enum rocev2_mr_status check(struct rocev2_mr *mr, const struct ib_pd *pd, u64 addr,
+				   u64 len, int access)
+{
+	/* key 0 has no PD: find_local_dma() has looked at the QP's */
+	if (mr->ibmr.pd && mr->ibmr.pd != pd)
+		return ROCEV2_MR_BAD_PD;
+	if ((mr->access & access) != access)
+		return ROCEV2_MR_BAD_ACCESS;
+	/* by subtraction: no sum of what a peer sent can wrap */
+	if (addr < mr->iova || len > mr->length || addr - mr->iova > mr->length - len)
+		return ROCEV2_MR_OUT_OF_BOUNDS;
+	return ROCEV2_MR_OK;
+}
+
+enum rocev2_mr_status rocev2_mr_get(struct rocev2_dev *dev, struct rocev2_mr_cache *cache,
+				    struct ib_pd *pd, u32 key, u64 addr, u64 len, int access,
+				    struct rocev2_mr **out)
+{
+	enum rocev2_mr_status status = ROCEV2_MR_BAD_KEY;
+	struct rocev2_mr *mr;
+
+	rcu_read_lock();
+	mr = likely(key) ? find(dev, cache, key) : find_local_dma(dev, pd);
+	if (mr) {
+		status = check(mr, pd, addr, len, access);
+		if (status == ROCEV2_MR_OK && unlikely(!refcount_inc_not_zero(&mr->users)))
+			status = ROCEV2_MR_BAD_KEY;
+	}
+	rcu_read_unlock();
+	if (unlikely(status != ROCEV2_MR_OK)) {
+		trace_rocev2_mr_check(key, addr, len, access, status);
+		return status;
+	}
+	*out = mr;
+	return ROCEV2_MR_OK;
+}

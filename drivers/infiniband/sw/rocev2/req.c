@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Requester: copies send WQEs out of the (hostile) ring, gives them PSNs and
+ * sends their packets as far as the window, the peer's READ limit, fences and the
+ * device's queues allow. Position is a PSN: going back after a loss means
+ * setting it back (Go-Back-N, 9.7.5.2).
+ */
+#include "comp.h"
+#include "mem.h"
+#include "psn.h"
+#include "qp.h"
+#include "req.h"
+#include "trace.h"
+
+/* --- from the ring --- */
+
+static bool opcode_known(u32 opcode)
+{
+	switch (opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+	case IB_WR_SEND:
+	case IB_WR_SEND_WITH_IMM:
+	case IB_WR_SEND_WITH_INV:
+	case IB_WR_RDMA_READ:
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* message bytes travel in the WQE; the copy is of checked length */
+static enum ib_wc_status copy_inline(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
+				     const struct rxe_send_wqe *ring)
+{
+	u32 length = READ_ONCE(ring->dma.length);
+
+	if (rocev2_comp_is_rd(wqe->opcode))
+		return IB_WC_LOC_QP_OP_ERR;
+	if (length > sq->max_inline)
+		return IB_WC_LOC_LEN_ERR;
+	wqe->length = length;
+	memcpy(wqe->inline_data, ring->dma.inline_data, length);
+	return IB_WC_SUCCESS;
+}
+
+static enum ib_wc_status copy_sges(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
+				   const struct rxe_send_wqe *ring)
+{
+	u32 num_sge = READ_ONCE(ring->dma.num_sge);
+	u64 length = 0;
+	u32 i;
+
+	if (num_sge > sq->max_sge)
+		return IB_WC_LOC_QP_OP_ERR;
+	wqe->num_sge = num_sge;
+	for (i = 0; i < num_sge; i++) {
+		wqe->sge[i].addr = READ_ONCE(ring->dma.sge[i].addr);
+		wqe->sge[i].length = READ_ONCE(ring->dma.sge[i].length);
+		wqe->sge[i].lkey = READ_ONCE(ring->dma.sge[i].lkey);
+		length += wqe->sge[i].length;
+	}
+	if (length > ROCEV2_MAX_MSG)
+		return IB_WC_LOC_LEN_ERR;
+	wqe->length = length;
+	return IB_WC_SUCCESS;
+}
+
+/* each field of the ring is read once, the copy is checked, and only the copy is used */
+static void copy_wqe(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
+		     const struct rxe_send_wqe *ring)
+{
+	u32 opcode = READ_ONCE(ring->wr.opcode);
+
+	wqe->wr_id = READ_ONCE(ring->wr.wr_id);
+	wqe->send_flags = READ_ONCE(ring->wr.send_flags);
+	wqe->imm = READ_ONCE(ring->wr.ex.imm_data);
+	wqe->num_sge = 0;
+	wqe->length = 0;
+	wqe->rd_counted = false;
+	if (!opcode_known(opcode)) {
+		wqe->opcode = IB_WR_SEND;
+		wqe->status = IB_WC_LOC_QP_OP_ERR;
+		return;
+	}
+	wqe->opcode = opcode;
+	if (opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
+		wqe->raddr = READ_ONCE(ring->wr.wr.atomic.remote_addr);
+		wqe->rkey = READ_ONCE(ring->wr.wr.atomic.rkey);
+		wqe->compare_add = READ_ONCE(ring->wr.wr.atomic.compare_add);
+		wqe->swap = READ_ONCE(ring->wr.wr.atomic.swap);
+	} else {
+		wqe->raddr = READ_ONCE(ring->wr.wr.rdma.remote_addr);
+		wqe->rkey = READ_ONCE(ring->wr.wr.rdma.rkey);
+	}
+	if (wqe->send_flags & IB_SEND_INLINE)
+		wqe->status = copy_inline(sq, wqe, ring);
+	else
+		wqe->status = copy_sges(sq, wqe, ring);
+	if (wqe->status == IB_WC_SUCCESS && rocev2_comp_is_rd(opcode) &&
+	    opcode != IB_WR_RDMA_READ && wqe->length != sizeof(u64))
+		wqe->status = IB_WC_LOC_LEN_ERR;
+}
+
+/* copies hold at most as many WQEs as the ring, whatever its producer index says */
+static bool pull_one(struct rocev2_sq *sq)
+{
+	if (!((rocev2_ring_producer(&sq->ring) - sq->pull) & sq->ring.mask) ||
+	    sq->pull - sq->una >= rocev2_ring_capacity(&sq->ring))
+		return false;
+	copy_wqe(sq, rocev2_sq_wqe(sq, sq->pull), rocev2_ring_slot(&sq->ring, sq->pull));
+	sq->pull++;
+	return true;
+}
+
+/* --- packets --- */
+
+/* BTH operations of SEND and WRITE, by place in the message */
+static u8 data_opcode(const struct rocev2_send_wqe *wqe, bool first, bool last)
+{
+	static const u8 send[] = { ROCEV2_OP_SEND_MIDDLE, ROCEV2_OP_SEND_FIRST,
+				   ROCEV2_OP_SEND_LAST, ROCEV2_OP_SEND_ONLY };
+	static const u8 send_imm[] = { ROCEV2_OP_SEND_MIDDLE, ROCEV2_OP_SEND_FIRST,
+				       ROCEV2_OP_SEND_LAST_IMM, ROCEV2_OP_SEND_ONLY_IMM };
+	static const u8 send_inv[] = { ROCEV2_OP_SEND_MIDDLE, ROCEV2_OP_SEND_FIRST,
+				       ROCEV2_OP_SEND_LAST_INV, ROCEV2_OP_SEND_ONLY_INV };
+	static const u8 write[] = { ROCEV2_OP_WRITE_MIDDLE, ROCEV2_OP_WRITE_FIRST,
+				    ROCEV2_OP_WRITE_LAST, ROCEV2_OP_WRITE_ONLY };
+	static const u8 write_imm[] = { ROCEV2_OP_WRITE_MIDDLE, ROCEV2_OP_WRITE_FIRST,
+					ROCEV2_OP_WRITE_LAST_IMM, ROCEV2_OP_WRITE_ONLY_IMM };
+	u32 place = (first ? 1 : 0) | (last ? 2 : 0);
+
+	switch (wqe->opcode) {
+	case IB_WR_SEND_WITH_IMM:
+		return send_imm[place];
+	case IB_WR_SEND_WITH_INV:
+		return send_inv[place];
+	case IB_WR_RDMA_WRITE:
+		return write[place];
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return write_imm[place];
+	default:
+		return send[place];
+	}
+}
+
+/* does the consumer's solicited flag go into this packet? (9.2.3: not with plain WRITE) */
+static bool solicited(const struct rocev2_send_wqe *wqe, const struct rocev2_opcode_info *info)
+{
+	return wqe->send_flags & IB_SEND_SOLICITED && info->flags & ROCEV2_F_END &&
+	       wqe->opcode != IB_WR_RDMA_WRITE;
+}
+
+static enum rocev2_mr_status gather(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe,
+				    u32 from, u32 len, void *dst)
+{
+	if (wqe->send_flags & IB_SEND_INLINE) {
+		memcpy(dst, wqe->inline_data + from, len);
+		return ROCEV2_MR_OK;
+	}
+	return rocev2_sg_read(qp, wqe->sge, wqe->num_sge, from, len, dst);
+}
+
+/* one packet of a SEND or WRITE at req->psn; false: the WQE's memory is not usable */
+static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
+{
+	struct rocev2_req *req = &qp->req;
+	u32 index = rocev2_psn_diff(req->psn, wqe->first_psn);
+	u32 from = index << qp->mtu_shift;
+	u32 len = min(wqe->length - from, qp->mtu);
+	bool last = req->psn == wqe->last_psn;
+	u8 opcode = data_opcode(wqe, index == 0, last);
+	const struct rocev2_opcode_info *info = &rocev2_opcodes[opcode];
+	/* the window closes with this packet: the peer must answer to open it */
+	bool full = rocev2_psn_diff(req->psn, req->una_psn) + 1 >= ROCEV2_WINDOW;
+	struct rocev2_bth *bth;
+	struct sk_buff *skb;
+
+	skb = rocev2_tx_alloc(qp, info->hdr_len, len);
+	if (!skb)
+		return true;	/* counted; as good as lost on the way */
+	bth = rocev2_tx_bth(skb);
+	rocev2_bth_fill(bth, opcode, -len & 3, solicited(wqe, info),
+			last || full || (index + 1) % ROCEV2_ACKREQ_EVERY == 0,
+			qp->dest_qpn, req->psn);
+	if (info->flags & ROCEV2_F_RETH) {
+		struct rocev2_reth *reth = (void *)(bth + 1);
+
+		reth->va = cpu_to_be64(wqe->raddr);
+		reth->rkey = cpu_to_be32(wqe->rkey);
+		reth->len = cpu_to_be32(wqe->length);
+	}
+	if (info->flags & ROCEV2_F_IMMDT) {
+		struct rocev2_immdt *immdt = (void *)bth + info->imm_off;
+
+		immdt->imm = wqe->imm;
+	} else if (info->flags & ROCEV2_F_IETH) {
+		struct rocev2_ieth *ieth = (void *)bth + info->imm_off;
+
+		/* the union member is a host-order key here */
+		ieth->rkey = cpu_to_be32((__force u32)wqe->imm);
+	}
+	if (len && gather(qp, wqe, from, len, (void *)bth + info->hdr_len) != ROCEV2_MR_OK) {
+		kfree_skb(skb);
+		return false;
+	}
+	rocev2_tx_send(qp, skb);
+	return true;
+}
+
+/* request for the responses from req->psn on; returns how many are asked for */
+static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
+{
+	struct rocev2_req *req = &qp->req;
+	u64 skip = (u64)(u32)rocev2_psn_diff(req->psn, wqe->first_psn) << qp->mtu_shift;
+	u32 packets = rocev2_psn_diff(wqe->last_psn, req->psn) + 1;
+	u32 len = wqe->length - skip;
+	struct rocev2_reth *reth;
+	struct rocev2_bth *bth;
+	struct sk_buff *skb;
+
+	if (packets > ROCEV2_MAX_READ_PSNS) {
+		packets = ROCEV2_MAX_READ_PSNS;
+		len = packets << qp->mtu_shift;
+	}
+	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*reth), 0);
+	if (!skb)
+		return packets;
+	bth = rocev2_tx_bth(skb);
+	rocev2_bth_fill(bth, ROCEV2_OP_READ_REQ, 0, false, true, qp->dest_qpn, req->psn);
+	reth = (void *)(bth + 1);
+	reth->va = cpu_to_be64(wqe->raddr + skip);
+	reth->rkey = cpu_to_be32(wqe->rkey);
+	reth->len = cpu_to_be32(len);
+	rocev2_tx_send(qp, skb);
+	return packets;
+}
+
+static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
+{
+	bool cas = wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP;
+	u8 opcode = cas ? ROCEV2_OP_CMP_SWAP : ROCEV2_OP_FETCH_ADD;
+	struct rocev2_atomiceth *eth;
+	struct rocev2_bth *bth;
+	struct sk_buff *skb;
+
+	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*eth), 0);
+	if (!skb)
+		return;
+	bth = rocev2_tx_bth(skb);
+	rocev2_bth_fill(bth, opcode, 0, false, true, qp->dest_qpn, qp->req.psn);
+	eth = (void *)(bth + 1);
+	eth->va = cpu_to_be64(wqe->raddr);
+	eth->rkey = cpu_to_be32(wqe->rkey);
+	eth->swap_add = cpu_to_be64(cas ? wqe->swap : wqe->compare_add);
+	eth->compare = cpu_to_be64(cas ? wqe->compare_add : 0);
+	rocev2_tx_send(qp, skb);
+}
+
+/* --- the send queue --- */
+
+static void assign_psns(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
+{
+	struct rocev2_req *req = &qp->req;
+	/* READ: one PSN a response; atomics and empty messages: one */
+	u32 packets = wqe->length ? ((wqe->length - 1) >> qp->mtu_shift) + 1 : 1;
+
+	wqe->first_psn = req->next_psn;
+	wqe->last_psn = rocev2_psn_add(wqe->first_psn, packets - 1);
+	req->psn = wqe->first_psn;
+	req->next_psn = rocev2_psn_add(wqe->last_psn, 1);
+	qp->sq.assigned++;
+}
+
+/* may the message at the head of the queue begin? A WQE that failed its checks fails here. */
+static bool may_begin(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
+{
+	struct rocev2_req *req = &qp->req;
+
+	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX_NEW))
+		return false;
+	if (rocev2_comp_is_rd(wqe->opcode) && !req->max_rd_atomic)
+		wqe->status = IB_WC_LOC_QP_OP_ERR;
+	if (wqe->status != IB_WC_SUCCESS) {
+		/* completions keep their order: wait for those before */
+		if (qp->sq.una == qp->sq.cur)
+			rocev2_comp_fail(qp, wqe->status);
+		return false;
+	}
+	/* a fence waits for READs and atomics before it (10.8.3.3) */
+	return !(wqe->send_flags & IB_SEND_FENCE && req->rd_outstanding);
+}
+
+/*
+ * The next packet or request of the current WQE.
+ * Return: false when it cannot go now.
+ */
+static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
+{
+	struct rocev2_req *req = &qp->req;
+	u32 packets = 1;
+
+	if (rocev2_comp_is_rd(wqe->opcode)) {
+		if (!wqe->rd_counted && req->rd_outstanding >= req->max_rd_atomic)
+			return false;
+		/* the rest of a long READ, once its first part is here */
+		if (wqe->rd_counted && req->psn != req->una_psn)
+			return false;
+		if (!wqe->rd_counted) {
+			wqe->rd_counted = true;
+			req->rd_outstanding++;
+		}
+		if (wqe->opcode == IB_WR_RDMA_READ)
+			packets = send_read(qp, wqe);
+		else
+			send_atomic(qp, wqe);
+	} else if (!send_data(qp, wqe)) {
+		wqe->status = IB_WC_LOC_PROT_ERR;
+		if (qp->sq.una == qp->sq.cur)
+			rocev2_comp_fail(qp, wqe->status);
+		return false;
+	}
+	req->psn = rocev2_psn_add(req->psn, packets);
+	if (rocev2_psn_after(req->psn, req->max_psn))
+		req->max_psn = req->psn;
+	if (rocev2_psn_after(req->psn, wqe->last_psn))
+		qp->sq.cur++;
+	return true;
+}
+
+/* IBA 10.3.1.6: the send queue has drained */
+static void check_drained(struct rocev2_qp *qp)
+{
+	if (qp->state != IB_QPS_SQD || !qp->req.sqd_notify || qp->sq.una != qp->sq.assigned)
+		return;
+	qp->req.sqd_notify = false;
+	rocev2_qp_event(qp, IB_EVENT_SQ_DRAINED);
+}
+
+int rocev2_req_run(struct rocev2_qp *qp, int budget)
+{
+	struct rocev2_req *req = &qp->req;
+	struct rocev2_sq *sq = &qp->sq;
+	int sent = 0;
+
+	if (rocev2_qp_state(qp) & ROCEV2_QPS_FLUSH_SEND) {
+		rocev2_req_flush(qp);
+		return 0;
+	}
+	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait)
+		return 0;
+	while (sq->cur != sq->pull || pull_one(sq)) {
+		struct rocev2_send_wqe *wqe = rocev2_sq_wqe(sq, sq->cur);
+
+		if (sent >= budget)
+			return budget;
+		if (wqe->status != IB_WC_SUCCESS && sq->cur != sq->assigned) {
+			/* its memory went bad half-way */
+			if (sq->una == sq->cur)
+				rocev2_comp_fail(qp, wqe->status);
+			break;
+		}
+		if (rocev2_psn_diff(req->psn, req->una_psn) >= ROCEV2_WINDOW ||
+		    !rocev2_tx_may_send(qp))
+			break;
+		if (sq->cur == sq->assigned) {
+			if (!may_begin(qp, wqe))
+				break;
+			assign_psns(qp, wqe);
+		}
+		if (!send_next(qp, wqe))
+			break;
+		sent++;
+	}
+	check_drained(qp);
+	return sent;
+}
+
+void rocev2_req_go_back(struct rocev2_qp *qp, u32 psn)
+{
+	struct rocev2_sq *sq = &qp->sq;
+	u32 i, cur = sq->una;
+
+	while (cur != sq->assigned && rocev2_psn_after(psn, rocev2_sq_wqe(sq, cur)->last_psn))
+		cur++;
+	/* READs and atomics from here on will be asked for again */
+	for (i = cur; i != sq->assigned; i++) {
+		struct rocev2_send_wqe *wqe = rocev2_sq_wqe(sq, i);
+
+		if (wqe->rd_counted) {
+			wqe->rd_counted = false;
+			qp->req.rd_outstanding--;
+		}
+	}
+	sq->cur = cur;
+	qp->req.psn = psn;
+}
+
+void rocev2_req_flush(struct rocev2_qp *qp)
+{
+	struct rocev2_sq *sq = &qp->sq;
+
+	while (sq->una != sq->pull || pull_one(sq)) {
+		/* keep the order of the indices for those who look while we flush */
+		if (sq->cur == sq->una)
+			sq->cur++;
+		if (sq->assigned == sq->una)
+			sq->assigned++;
+		rocev2_comp_complete(qp, IB_WC_WR_FLUSH_ERR);
+	}
+}
+
+void rocev2_req_reset(struct rocev2_qp *qp)
+{
+	struct rocev2_req *req = &qp->req;
+	struct rocev2_sq *sq = &qp->sq;
+
+	req->rd_outstanding = 0;
+	req->rnr_wait = false;
+	req->gap = false;
+	req->sqd_notify = false;
+	req->ack_deadline = 0;
+	req->una_psn = 0;
+	req->max_psn = 0;
+	req->next_psn = 0;
+	req->psn = 0;
+	/* a new QP has no ring yet */
+	if (!sq->ring.buf)
+		return;
+	sq->pull = rocev2_ring_producer(&sq->ring);
+	sq->cur = sq->pull;
+	sq->una = sq->pull;
+	sq->assigned = sq->pull;
+	rocev2_ring_set_consumer(&sq->ring, sq->una);
+}
+
+/* --- post_send --- */
+
+static int copy_inline_wr(struct rocev2_sq *sq, struct rxe_send_wqe *wqe,
+			  const struct ib_send_wr *wr)
+{
+	u32 len = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ib_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > sq->max_inline - len)
+			return -EINVAL;
+		memcpy(wqe->dma.inline_data + len, (void *)(uintptr_t)sge->addr, sge->length);
+		len += sge->length;
+	}
+	wqe->dma.length = len;
+	wqe->dma.num_sge = 0;
+	return 0;
+}
+
+/* a kernel consumer's work request into the ring; checked again when it is pulled */
+static int post_one(struct rocev2_sq *sq, const struct ib_send_wr *wr)
+{
+	u32 producer = rocev2_ring_producer(&sq->ring);
+	struct rxe_send_wqe *wqe;
+	int i;
+
+	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge || !opcode_known(wr->opcode))
+		return -EINVAL;
+	if (((producer + 1 - rocev2_ring_consumer(&sq->ring)) & sq->ring.mask) == 0)
+		return -ENOMEM;
+	wqe = rocev2_ring_slot(&sq->ring, producer);
+	wqe->wr.wr_id = wr->wr_id;
+	wqe->wr.opcode = wr->opcode;
+	wqe->wr.send_flags = wr->send_flags;
+	wqe->wr.ex.imm_data = wr->ex.imm_data;
+	if (rocev2_comp_is_rd(wr->opcode) && wr->opcode != IB_WR_RDMA_READ) {
+		wqe->wr.wr.atomic.remote_addr = atomic_wr(wr)->remote_addr;
+		wqe->wr.wr.atomic.compare_add = atomic_wr(wr)->compare_add;
+		wqe->wr.wr.atomic.swap = atomic_wr(wr)->swap;
+		wqe->wr.wr.atomic.rkey = atomic_wr(wr)->rkey;
+	} else if (wr->opcode == IB_WR_RDMA_READ || wr->opcode == IB_WR_RDMA_WRITE ||
+		   wr->opcode == IB_WR_RDMA_WRITE_WITH_IMM) {
+		wqe->wr.wr.rdma.remote_addr = rdma_wr(wr)->remote_addr;
+		wqe->wr.wr.rdma.rkey = rdma_wr(wr)->rkey;
+	}
+	if (wr->send_flags & IB_SEND_INLINE) {
+		if (copy_inline_wr(sq, wqe, wr))
+			return -EINVAL;
+	} else {
+		wqe->dma.num_sge = wr->num_sge;
+		for (i = 0; i < wr->num_sge; i++) {
+			wqe->dma.sge[i].addr = wr->sg_list[i].addr;
+			wqe->dma.sge[i].length = wr->sg_list[i].length;
+			wqe->dma.sge[i].lkey = wr->sg_list[i].lkey;
+		}
+	}
+	rocev2_ring_set_producer(&sq->ring, producer + 1);
+	return 0;
+}
+
+/**
+ * rocev2_post_send() - the post_send verb, and the doorbell of user QPs
+ * @ibqp: the QP
+ * @wr: send work requests; NULL for user QPs, whose WQEs are in the ring already
+ * @bad_wr: the first that was not posted
+ *
+ * Context: any. Return: 0, -EINVAL (state or work request), -ENOMEM (queue full).
+ */
+int rocev2_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		     const struct ib_send_wr **bad_wr)
+{
+	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
+	unsigned long flags;
+	int err = 0;
+
+	*bad_wr = wr;
+	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_POST_SEND) || (qp->user && wr))
+		return -EINVAL;
+	if (wr) {
+		spin_lock_irqsave(&qp->sq.lock, flags);
+		for (; wr; wr = wr->next) {
+			err = post_one(&qp->sq, wr);
+			if (err) {
+				*bad_wr = wr;
+				break;
+			}
+		}
+		spin_unlock_irqrestore(&qp->sq.lock, flags);
+	}
+	rocev2_qp_doorbell(qp);
+	return err;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Requester: send WQEs to packets. Runs in the QP's owner.
+ */
+#ifndef ROCEV2_REQ_H
+#define ROCEV2_REQ_H
+
+#include <linux/types.h>
+
+struct rocev2_qp;
+
+/* send what the window allows; returns packets sent, @budget when there is more */
+int rocev2_req_run(struct rocev2_qp *qp, int budget);
+/* send from @psn on again */
+void rocev2_req_go_back(struct rocev2_qp *qp, u32 psn);
+/* complete all send WQEs with a flush error */
+void rocev2_req_flush(struct rocev2_qp *qp);
+/* the QP enters RESET, or is new */
+void rocev2_req_reset(struct rocev2_qp *qp);
+
+#endif

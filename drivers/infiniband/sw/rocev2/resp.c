@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Responder: executes requests in PSN order. SEND and WRITE are here, READ in
+ * resp_read.c, atomics in resp_atomic.c. Runs in the QP's owner; one
+ * acknowledgment a batch leaves from rocev2_resp_flush().
+ */
+#include "aeth.h"
+#include "cq.h"
+#include "mem.h"
+#include "psn.h"
+#include "qp.h"
+#include "resp.h"
+#include "rq.h"
+#include "trace.h"
+
+/* --- refusing --- */
+
+void rocev2_resp_nak(struct rocev2_qp *qp, u32 psn, u8 syndrome, s8 event)
+{
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	recv->nak = syndrome;
+	recv->nak_psn = psn;
+	recv->nak_event = event;
+	/* what follows is refused anyway: sequence error and RNR by PSN, the rest by the error state */
+	recv->gap = true;
+	if (syndrome != ROCEV2_AETH_NAK_PSN_SEQ &&
+	    (syndrome & ROCEV2_AETH_KIND_MASK) != ROCEV2_AETH_RNR_NAK)
+		recv->dead = true;
+}
+
+void rocev2_resp_nak_access(struct rocev2_qp *qp, u32 psn)
+{
+	rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_ACCESS);
+	rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_REM_ACC, IB_EVENT_QP_ACCESS_ERR);
+}
+
+void rocev2_resp_nak_invalid(struct rocev2_qp *qp, u32 psn)
+{
+	rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_INV_REQ);
+	rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_INV_REQ, IB_EVENT_QP_REQ_ERR);
+}
+
+/* the receive WQE cannot take the message through no fault of the requester */
+static void resp_nak_operational(struct rocev2_qp *qp, u32 psn)
+{
+	rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_OP);
+	rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_REM_OP, ROCEV2_NO_EVENT);
+}
+
+static void resp_nak_rnr(struct rocev2_qp *qp, u32 psn)
+{
+	rocev2_count(qp->dev, ROCEV2_CNT_RESP_RNR_NAK);
+	rocev2_resp_nak(qp, psn, ROCEV2_AETH_RNR_NAK | qp->recv.min_rnr_timer, ROCEV2_NO_EVENT);
+}
+
+/* --- completing receive WQEs --- */
+
+/* the receive WQE of the message in progress is done */
+static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct sk_buff *skb)
+{
+	struct rocev2_recv_qp *recv = &qp->recv;
+	struct ib_wc wc = {
+		.wr_id = recv->wqe.wr_id,
+		.status = status,
+		.opcode = IB_WC_RECV,
+		.qp = qp->ibqp,
+		.src_qp = qp->dest_qpn,
+		.port_num = ROCEV2_PORT,
+	};
+	bool solicited = status != IB_WC_SUCCESS;
+
+	if (status == IB_WC_SUCCESS) {
+		const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+		const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
+
+		wc.byte_len = recv->received;
+		if (info->cls == ROCEV2_CLASS_WRITE)
+			wc.opcode = IB_WC_RECV_RDMA_WITH_IMM;
+		if (info->flags & ROCEV2_F_IMMDT) {
+			const struct rocev2_immdt *immdt = rocev2_rx_hdr(skb, info->imm_off);
+
+			wc.wc_flags = IB_WC_WITH_IMM;
+			wc.ex.imm_data = immdt->imm;
+		}
+		solicited = buf->flags & ROCEV2_RX_SOLICITED;
+	}
+	recv->have_wqe = false;
+	trace_rocev2_cqe(qp->qpn, wc.wr_id, wc.status, wc.opcode);
+	if (rocev2_cq_post(qp->rcq, &wc, solicited) && qp->state != IB_QPS_ERR) {
+		rocev2_qp_error(qp);
+		rocev2_qp_event(qp, IB_EVENT_QP_FATAL);
+	}
+}
+
+/* --- SEND and WRITE --- */
+
+/* the request takes effect: the expected PSN moves on */
+static void resp_advance(struct rocev2_qp *qp, const struct rocev2_opcode_info *info)
+{
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	recv->epsn = rocev2_psn_add(recv->epsn, 1);
+	if (info->flags & ROCEV2_F_END) {
+		recv->msg = ROCEV2_CLASS_NONE;
+		recv->msn = rocev2_psn_add(recv->msn, 1);
+	} else {
+		recv->msg = info->cls;
+	}
+}
+
+static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
+		      const struct rocev2_opcode_info *info)
+{
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	if (info->flags & ROCEV2_F_START) {
+		if (!rocev2_rq_next(qp)) {
+			resp_nak_rnr(qp, buf->psn);
+			return;
+		}
+		recv->have_wqe = true;
+		recv->received = 0;
+	}
+	if (recv->wqe.bad) {
+		resp_nak_operational(qp, buf->psn);
+		resp_complete(qp, IB_WC_LOC_QP_OP_ERR, skb);
+		return;
+	}
+	if (buf->payload_len > recv->wqe.length - recv->received) {
+		rocev2_count(qp->dev, ROCEV2_CNT_RESP_LOCAL_LENGTH);
+		rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_INV_REQ, ROCEV2_NO_EVENT);
+		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
+		return;
+	}
+	if (rocev2_sg_write(qp, recv->wqe.sge, recv->wqe.num_sge, recv->received,
+			    buf->payload_len, rocev2_payload(skb)) != ROCEV2_MR_OK) {
+		resp_nak_operational(qp, buf->psn);
+		resp_complete(qp, IB_WC_LOC_PROT_ERR, skb);
+		return;
+	}
+	/*
+	 * No key of ours can be invalidated from afar (only memory windows and fast
+	 * registrations can, 10.6.5): refuse, the WQE flushes.
+	 */
+	if (info->flags & ROCEV2_F_IETH) {
+		rocev2_resp_nak_access(qp, buf->psn);
+		return;
+	}
+	recv->received += buf->payload_len;
+	resp_advance(qp, info);
+	if (info->flags & ROCEV2_F_END)
+		resp_complete(qp, IB_WC_SUCCESS, skb);
+}
+
+/* first packet of a WRITE: where it goes and whether it may; false when it was refused */
+static bool resp_write_start(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	const struct rocev2_reth *reth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_recv_qp *recv = &qp->recv;
+	struct rocev2_mr *mr;
+
+	recv->va = be64_to_cpu(reth->va);
+	recv->rkey = be32_to_cpu(reth->rkey);
+	recv->resid = be32_to_cpu(reth->len);
+	recv->received = 0;
+	/* RDMA WRITE not enabled on this QP: an unsupported opcode (9.7.4.1.5, table 57) */
+	if (!(qp->attr.qp_access_flags & IB_ACCESS_REMOTE_WRITE) ||
+	    recv->resid > ROCEV2_MAX_MSG) {
+		rocev2_resp_nak_invalid(qp, buf->psn);
+		return false;
+	}
+	/* the key of an empty WRITE is not looked at (C9-88) */
+	if (!recv->resid)
+		return true;
+	if (rocev2_mr_get(qp->dev, &qp->cache, qp->ibqp->pd, recv->rkey, recv->va, recv->resid,
+			  IB_ACCESS_REMOTE_WRITE, &mr) != ROCEV2_MR_OK) {
+		rocev2_resp_nak_access(qp, buf->psn);
+		return false;
+	}
+	rocev2_mr_put(mr);
+	return true;
+}
+
+static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
+		       const struct rocev2_opcode_info *info)
+{
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	if (info->flags & ROCEV2_F_START && !resp_write_start(qp, skb))
+		return;
+	if (buf->payload_len > recv->resid ||
+	    (info->flags & ROCEV2_F_END && buf->payload_len != recv->resid)) {
+		rocev2_resp_nak_invalid(qp, buf->psn);
+		return;
+	}
+	if (info->flags & ROCEV2_F_RECV_WQE) {
+		if (!rocev2_rq_next(qp)) {
+			resp_nak_rnr(qp, buf->psn);
+			return;
+		}
+		recv->have_wqe = true;
+		if (recv->wqe.bad) {
+			resp_nak_operational(qp, buf->psn);
+			resp_complete(qp, IB_WC_LOC_QP_OP_ERR, skb);
+			return;
+		}
+	}
+	/* the key is looked up for every packet: it may have died since the first */
+	if (buf->payload_len &&
+	    rocev2_mem_write(qp, recv->rkey, recv->va, buf->payload_len, IB_ACCESS_REMOTE_WRITE,
+			     rocev2_payload(skb)) != ROCEV2_MR_OK) {
+		rocev2_resp_nak_access(qp, buf->psn);
+		return;
+	}
+	recv->va += buf->payload_len;
+	recv->resid -= buf->payload_len;
+	recv->received += buf->payload_len;
+	resp_advance(qp, info);
+	if (info->flags & ROCEV2_F_RECV_WQE)
+		resp_complete(qp, IB_WC_SUCCESS, skb);
+}
+
+/* --- dispatch --- */
+
+/* packets of a message follow each other, and none comes between (9.7.4.1.2) */
+static bool resp_order_ok(const struct rocev2_recv_qp *recv,
+			  const struct rocev2_opcode_info *info)
+{
+	if (info->flags & ROCEV2_F_START)
+		return recv->msg == ROCEV2_CLASS_NONE;
+	return recv->msg == info->cls;
+}
+
+/* all packets of a message but the last are full, and the last is not empty (9.7.4.1.6) */
+static bool resp_length_ok(const struct rocev2_qp *qp, const struct rocev2_rx_buf *buf,
+			   const struct rocev2_opcode_info *info)
+{
+	if (!(info->flags & ROCEV2_F_PAYLOAD))
+		return true;
+	if (!(info->flags & ROCEV2_F_END))
+		return buf->payload_len == qp->mtu;
+	if (!(info->flags & ROCEV2_F_START) && !buf->payload_len)
+		return false;
+	return buf->payload_len <= qp->mtu;
+}
+
+enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
+
+	if (!resp_order_ok(&qp->recv, info) || !resp_length_ok(qp, buf, info)) {
+		rocev2_resp_nak_invalid(qp, buf->psn);
+		return ROCEV2_RX_DONE;
+	}
+	switch (info->cls) {
+	case ROCEV2_CLASS_SEND:
+		resp_send(qp, skb, info);
+		break;
+	case ROCEV2_CLASS_WRITE:
+		resp_write(qp, skb, info);
+		break;
+	case ROCEV2_CLASS_READ_REQ:
+		rocev2_resp_read(qp, skb);
+		return ROCEV2_RX_DONE;
+	case ROCEV2_CLASS_ATOMIC:
+		rocev2_resp_atomic(qp, skb);
+		return ROCEV2_RX_DONE;
+	}
+	if (buf->flags & ROCEV2_RX_ACKREQ)
+		qp->recv.ack_due = true;
+	return ROCEV2_RX_DONE;
+}
+
+enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	rocev2_count(qp->dev, ROCEV2_CNT_DUPLICATE_REQUEST);
+	switch (rocev2_opcodes[rocev2_rx_buf(skb)->opcode].cls) {
+	case ROCEV2_CLASS_READ_REQ:
+		rocev2_resp_read_again(qp, skb);
+		break;
+	case ROCEV2_CLASS_ATOMIC:
+		rocev2_resp_atomic_again(qp, skb);
+		break;
+	default:
+		/* its acknowledgment was lost: acknowledge all we have (9.7.5.1.4) */
+		qp->recv.ack_due = true;
+	}
+	return ROCEV2_RX_DONE;
+}
+
+enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	rocev2_count(qp->dev, ROCEV2_CNT_OUT_OF_SEQUENCE);
+	/* one NAK a gap: the requester goes back once (9.7.5.1.3) */
+	if (!qp->recv.gap)
+		rocev2_resp_nak(qp, qp->recv.epsn, ROCEV2_AETH_NAK_PSN_SEQ, ROCEV2_NO_EVENT);
+	return ROCEV2_RX_DONE;
+}
+
+/* --- answers --- */
+
+u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp)
+{
+	/* what is posted now; the requester adds it to our MSN (9.7.7.2.1) */
+	return ROCEV2_AETH_ACK | rocev2_credit_encode(rocev2_rq_posted(&qp->rq));
+}
+
+static void resp_flush_recv(struct rocev2_qp *qp)
+{
+	if (qp->recv.have_wqe)
+		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
+	while (rocev2_rq_next(qp))
+		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
+}
+
+void rocev2_resp_flush(struct rocev2_qp *qp)
+{
+	struct rocev2_recv_qp *recv = &qp->recv;
+	u8 nak = recv->nak;
+	u32 psn;
+
+	if (rocev2_qp_state(qp) & ROCEV2_QPS_FLUSH_RECV) {
+		resp_flush_recv(qp);
+		return;
+	}
+	if (!(nak || recv->ack_due) || rocev2_resp_reads_due(qp))
+		return;
+	recv->ack_due = false;
+	if (!nak) {
+		rocev2_tx_ack(qp, rocev2_psn_add(recv->epsn, -1), rocev2_resp_ack_syndrome(qp),
+			      recv->msn);
+		return;
+	}
+	/*
+	 * The gap may have closed since, with what lay ahead dropped: the requester
+	 * must still go back, to where we are now.
+	 */
+	psn = nak == ROCEV2_AETH_NAK_PSN_SEQ ? recv->epsn : recv->nak_psn;
+	recv->nak = 0;
+	trace_rocev2_nak(qp->qpn, psn, nak);
+	rocev2_tx_ack(qp, psn, nak, recv->msn);
+	if (recv->dead) {
+		rocev2_qp_error(qp);
+		if (recv->nak_event != ROCEV2_NO_EVENT)
+			rocev2_qp_event(qp, recv->nak_event);
+	}
+}
+
+void rocev2_resp_stop(struct rocev2_qp *qp)
+{
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	recv->nak = 0;
+	recv->ack_due = false;
+	recv->res_due = recv->res_head;
+}
+
+void rocev2_resp_reset(struct rocev2_qp *qp)
+{
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	rocev2_resp_stop(qp);
+	recv->msn = 0;
+	recv->msg = ROCEV2_CLASS_NONE;
+	recv->gap = false;
+	recv->dead = false;
+	recv->have_wqe = false;
+	recv->res_head = 0;
+	recv->res_due = 0;
+	rocev2_rq_reset(&qp->rq);
+}

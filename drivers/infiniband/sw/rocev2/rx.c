@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The receive path, top down. It has two halves: rocev2_rx_skb() runs where the
+ * packet arrives and only finds out whose it is; rocev2_rx_packet() runs in the
+ * QP's owner and does everything else.
+ */
+#include "comp.h"
+#include "qp.h"
+#include "resp.h"
+#include "rocev2.h"
+#include "rx.h"
+#include "trace.h"
+
+static void rx_count_drop(struct rocev2_dev *dev, struct sk_buff *skb)
+{
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+
+	rocev2_count(dev, buf->reason);
+	trace_rocev2_rx_drop(buf->qpn, buf->psn, buf->opcode, buf->reason);
+	kfree_skb(skb);
+}
+
+/* append to the QP's queue and have its owner run */
+static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff *skb)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_qp *qp;
+
+	qp = xa_load(&dev->qps, buf->qpn);
+	if (!qp)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QUEUE_FULL);
+	spin_lock(&qp->rx_queue.lock);
+	__skb_queue_tail(&qp->rx_queue, skb);
+	spin_unlock(&qp->rx_queue.lock);
+	rocev2_qp_kick(qp);
+	return ROCEV2_RX_DONE;
+}
+
+bool rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
+{
+	enum rocev2_rx_verdict verdict;
+	unsigned int len = skb->len;
+
+	verdict = rocev2_rx_parse(dev, skb);
+	if (verdict == ROCEV2_RX_PASS)
+		return false;
+	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
+	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, len);
+	if (verdict == ROCEV2_RX_CONTINUE)
+		verdict = rx_enqueue(dev, skb);
+	if (verdict == ROCEV2_RX_DROP)
+		rx_count_drop(dev, skb);
+	return true;
+}
+
+void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	enum rocev2_rx_verdict verdict;
+
+	/*
+	 * A local sender counts the packet until here, not until it is queued: it
+	 * cannot run its receiver over.
+	 */
+	skb_orphan(skb);
+	trace_rocev2_rx(qp->qpn, buf->psn, buf->opcode, buf->payload_len);
+
+	verdict = rocev2_rx_check_icrc(qp, skb);
+	if (verdict == ROCEV2_RX_CONTINUE)
+		verdict = rocev2_rx_check_qp(qp, skb);
+	if (verdict == ROCEV2_RX_CONTINUE) {
+		if (rocev2_opcodes[buf->opcode].flags & ROCEV2_F_RESPONSE) {
+			verdict = rocev2_comp_response(qp, skb);
+		} else {
+			verdict = rocev2_rx_check_psn(qp, skb);
+			if (verdict == ROCEV2_RX_CONTINUE)
+				verdict = rocev2_resp_request(qp, skb);
+		}
+	}
+
+	if (verdict == ROCEV2_RX_DROP)
+		rx_count_drop(qp->dev, skb);
+	else
+		consume_skb(skb);
+}
