@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Builds the module for a kernel and the test programs for a root, out of the source tree. */
+#pragma once
+
+#include "kernels.h"
+
+namespace rig {
+
+/* rocev2.ko for that kernel, built from a copy of the sources so that builds for several kernels
+ * do not meet. `arguments` go to make; a build with any is kept apart. */
+fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::vector<std::string> &arguments = {});
+
+/* The directory with all selftests: the scripts, and the programs built in the root they will run in. */
+fs::path BuildSelftests(const fs::path &checkout, const Root &root);
+
+/* Where builds go: below the checkout, ignored by git. */
+fs::path BuildDirectory(const fs::path &checkout);
+
+/* Log of the last BuildModule() of that kernel and arguments. */
+fs::path ModuleLog(const fs::path &checkout, const Kernel &kernel, const std::vector<std::string> &arguments);
+
+} // namespace rig

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The kernels the selftests run on: User-Mode Linux of our own, and Debian's as they are. */
+#pragma once
+
+#include "roots.h"
+
+namespace rig {
+
+enum class Rig { kUml, kQemu };
+
+struct Kernel {
+    Rig rig = Rig::kUml;
+    std::string name;		/* "uml-release", "qemu-6.1" */
+    std::string release;	/* as uname -r says */
+    fs::path image;
+    fs::path modules;		/* the directory that holds modules.dep */
+    Root root;			/* user land, and where to build for it */
+    fs::path kdir;		/* inside the root */
+    std::vector<Bind> binds;	/* that make kdir visible */
+};
+
+/* `variant`: release, kasan or lockdep. */
+Kernel UmlKernel(const fs::path &checkout, const std::string &variant);
+
+/* `name`: 6.1, 6.12 or newest. */
+Kernel StockKernel(const std::string &name, bool prefer_host_root);
+
+/* Source of the UML kernel, patched; checkpatch lives there too. */
+fs::path UmlSource(const fs::path &checkout);
+
+const std::vector<std::string> &StockKernelNames();
+const std::vector<std::string> &UmlVariants();
+
+} // namespace rig

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The rig's command line. tests/run and the root Makefile call it; it is the
+ * only program of the rig that people start.
+ */
+#include "build.h"
+#include "host.h"
+#include "log.h"
+#include "style.h"
+#include "suite.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace {
+
+using namespace rig;
+
+constexpr int kUsageError = 2;
+
+struct Arguments {
+    RunOptions run;
+    std::string rig = "uml";
+    std::string demo_rig = "qemu";
+    std::string kernel = "6.12";
+    std::string variant = "release";
+    std::vector<std::string> tests;
+    bool list = false;
+    std::string command;
+    int timeout = 120;
+};
+
+Kernel ChosenKernel(const Arguments &arguments)
+{
+    if (arguments.rig == "uml")
+        return UmlKernel(arguments.run.checkout, arguments.variant);
+    return StockKernel(arguments.kernel, false);
+}
+
+/* Those named, or all that run on this kernel; the name without its suffix will do. */
+std::vector<Test> ChosenTests(const Arguments &arguments, const Kernel &kernel)
+{
+    const auto all = AllTests(arguments.run.checkout);
+    std::vector<Test> chosen;
+
+    if (arguments.tests.empty()) {
+        std::ranges::copy_if(all, std::back_inserter(chosen), [&](const Test &test) { return test.RunsOn(kernel); });
+        return chosen;
+    }
+    for (const std::string &name : arguments.tests) {
+        const auto found = std::ranges::find_if(all, [&](const Test &test) {
+            return test.name == name || fs::path(test.name).stem() == name;
+        });
+
+        if (found == all.end())
+            Fail("there is no test {}; see --list", name);
+        chosen.push_back(*found);
+    }
+    return chosen;
+}
+
+int Run(const Arguments &arguments)
+{
+    if (arguments.list) {
+        for (const Test &test : AllTests(arguments.run.checkout))
+            fmt::print("{:24} {:4} s  {}\n", test.name, test.timeout.count(), fmt::join(test.kernels, " "));
+        return 0;
+    }
+    NeedRoot();
+    const Kernel kernel = ChosenKernel(arguments);
+
+    if (!arguments.command.empty())
+        return RunCommand(arguments.run, kernel, arguments.command, std::chrono::seconds(arguments.timeout));
+    const Totals totals = RunTests(arguments.run, kernel, ChosenTests(arguments, kernel));
+    fmt::print("# {} passed, {} failed\n", totals.passed, totals.failed);
+    return totals.failed > 0 ? 1 : 0;
+}
+
+int Demo(Arguments arguments)
+{
+    NeedRoot();
+    Note("caching in {}", CacheDirectory().string());
+    if (arguments.demo_rig == "uml")
+        return RunDemo(arguments.run, UmlKernel(arguments.run.checkout, "release"), false);
+    /* The host's own distribution: no root to debootstrap, no kernel to build. */
+    NeedPackages({"qemu-system-x86"});
+    return RunDemo(arguments.run, StockKernel(HostDistribution().version == 12 ? "6.1" : "6.12", true), true);
+}
+
+/* All kernels whose modules must build and load. */
+std::vector<Kernel> CheckedKernels(const Arguments &arguments)
+{
+    std::vector<Kernel> kernels = {UmlKernel(arguments.run.checkout, "release")};
+
+    for (const std::string &name : StockKernelNames())
+        kernels.push_back(StockKernel(name, false));
+    return kernels;
+}
+
+int Style(const Arguments &arguments)
+{
+    NeedRoot();
+    const Totals totals = CheckStyle(arguments.run.checkout, CheckedKernels(arguments));
+    return totals.failed > 0 ? 1 : 0;
+}
+
+int Unit(const Arguments &arguments)
+{
+    return RunUnitTests(arguments.run.checkout).failed > 0 ? 1 : 0;
+}
+
+/* Everything, what fails soonest first. */
+int Check(Arguments arguments)
+{
+    Totals totals;
+
+    NeedRoot();
+    Note("caching in {}", CacheDirectory().string());
+    arguments.run.strict_build = true;
+    totals += RunUnitTests(arguments.run.checkout);
+    const auto kernels = CheckedKernels(arguments);
+    totals += CheckStyle(arguments.run.checkout, kernels);
+    for (const Kernel &kernel : kernels) {
+        try {
+            totals += RunTests(arguments.run, kernel, ChosenTests(arguments, kernel));
+        } catch (const Error &error) {
+            /* Of one kernel: the others still have something to say. */
+            Say(error.what());
+            totals.failed++;
+        }
+    }
+    fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
+    return totals.failed > 0 ? 1 : 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    CLI::App app("rocev2's test rig: boots machines and runs the selftests in them", "rocev2-rig");
+    Arguments arguments;
+    std::string checkout = ".";
+
+    arguments.run.guest_init = rig::fs::canonical("/proc/self/exe").parent_path() / "guest-init";
+    app.require_subcommand(1);
+    app.add_option("--checkout", checkout, "the source tree")->check(CLI::ExistingDirectory);
+
+    const auto add_rig = [](CLI::App *command, std::string &which) {
+        command->add_option("--rig", which, "uml or qemu")->check(CLI::IsMember({"uml", "qemu"}))->capture_default_str();
+    };
+    CLI::App *run = app.add_subcommand("run", "run selftests by name (all, if none is named) and print KTAP");
+    add_rig(run, arguments.rig);
+    run->add_option("--kernel", arguments.kernel, "of the QEMU rig: 6.1, 6.12 or newest")
+        ->check(CLI::IsMember(rig::StockKernelNames()))
+        ->capture_default_str();
+    run->add_option("--variant", arguments.variant, "of the UML kernel: release, kasan or lockdep")
+        ->check(CLI::IsMember(rig::UmlVariants()))
+        ->capture_default_str();
+    run->add_flag("--list", arguments.list, "list the tests, their time-outs and the kernels they run on");
+    run->add_flag("--allow-skip", arguments.run.allow_skip, "a skipped test is not a failure");
+    run->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
+    run->add_option("--link-type", arguments.run.link_type, "rocev2, or rxe or siw to try a test on a peer")->capture_default_str();
+    run->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
+    run->add_option("--exec", arguments.command, "run this shell command in the guest instead of tests");
+    run->add_option("--timeout", arguments.timeout, "of --exec, in seconds")->check(CLI::PositiveNumber)->capture_default_str();
+    run->add_option("TEST", arguments.tests, "names of tests");
+
+    CLI::App *demo = app.add_subcommand("demo", "link two devices and show ib_write_bw between two namespaces");
+    add_rig(demo, arguments.demo_rig);
+    CLI::App *check = app.add_subcommand("check", "unit tests, style, all selftests on all kernels");
+    check->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
+    CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");
+    CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files");
+
+    CLI11_PARSE(app, argc, argv);
+    try {
+        arguments.run.checkout = rig::fs::canonical(checkout);
+        if (run->parsed())
+            return Run(arguments);
+        if (demo->parsed())
+            return Demo(arguments);
+        if (check->parsed())
+            return Check(arguments);
+        if (style->parsed())
+            return Style(arguments);
+        if (unit->parsed())
+            return Unit(arguments);
+    } catch (const std::exception &error) {
+        std::fflush(stdout);
+        fmt::print(stderr, "rocev2-rig: {}\n", error.what());
+    }
+    return kUsageError;
+}

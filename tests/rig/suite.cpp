@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The selftests as the rig runs them. */
+#include "suite.h"
+
+#include "build.h"
+#include "guest.h"
+#include "host.h"
+#include "ktap.h"
+#include "log.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+namespace rig {
+
+namespace {
+
+constexpr int kKtapSkip = 4;
+/* Of a guest under TCG against one under UML, by measure of the stock test. */
+constexpr int kTcgStretch = 6;
+constexpr auto kQemuBootTime = std::chrono::seconds(60);
+constexpr std::size_t kKmsgLinesShown = 60;
+
+struct Prepared {
+    const Kernel &kernel;
+    fs::path module;	/* empty: another link type is being tried */
+    fs::path selftests;
+};
+
+Prepared Prepare(const RunOptions &options, const Kernel &kernel)
+{
+    const std::vector<std::string> strict = {"W=1", "C=1", "CF=-D__CHECK_ENDIAN__"};
+    Prepared prepared{kernel, {}, BuildSelftests(options.checkout, kernel.root)};
+
+    if (options.link_type == "rocev2")
+        prepared.module =
+            BuildModule(options.checkout, kernel, options.strict_build ? strict : std::vector<std::string>());
+    return prepared;
+}
+
+/* What every job in a guest starts and ends with. */
+std::string Script(const Prepared &prepared, const RunOptions &options, const std::string &body)
+{
+    return fmt::format(R"(
+export MODPROBE_OPTIONS='-d /run/rocev2/kernel' LINK_TYPE={0} ROCEV2_MODULE={1} RIG={2}
+printf '#!/bin/sh\nexec /sbin/modprobe -d /run/rocev2/kernel "$@"\n' >/run/rocev2/modprobe
+chmod +x /run/rocev2/modprobe
+echo /run/rocev2/modprobe >/proc/sys/kernel/modprobe
+for knob in panic_on_oops hung_task_panic softlockup_panic; do
+    [ ! -e /proc/sys/kernel/$knob ] || echo 1 >/proc/sys/kernel/$knob
+done
+mkdir -p /run/netns
+ip link set lo up
+for module in ib_uverbs rdma_ucm ib_umad veth; do
+    modprobe "$module" || exit 99
+done
+[ -z "$ROCEV2_MODULE" ] || {{ modprobe crc32_pclmul 2>/dev/null; modprobe -q -a $(modinfo -F depends "$ROCEV2_MODULE" | tr , ' ') 2>/dev/null; insmod "$ROCEV2_MODULE" || exit 99; }}
+cd /run/rocev2/tests || exit 99
+{3}
+status=$?
+if grep -q '^rocev2 ' /proc/modules; then
+    rmmod rocev2 || {{ echo 'rocev2 cannot be unloaded after the test'; [ $status != 0 ] || status=98; }}
+fi
+if [ -e /sys/kernel/debug/kmemleak ]; then
+    for pass in 1 2; do echo scan >/sys/kernel/debug/kmemleak; sleep 1; done
+    cat /sys/kernel/debug/kmemleak >/dev/kmsg
+fi
+exit $status
+)",
+                       options.link_type, prepared.module.empty() ? "" : "/run/rocev2/module/rocev2.ko",
+                       prepared.kernel.name, body);
+}
+
+Boot MakeBoot(const Prepared &prepared, const RunOptions &options, const std::string &name, const std::string &body)
+{
+    Boot boot{.kernel = prepared.kernel};
+
+    boot.script = Script(prepared, options, body);
+    boot.directory = BuildDirectory(options.checkout) / "guests" / (prepared.kernel.name + "-" + name);
+    boot.guest_init = options.guest_init;
+    boot.shares = {{prepared.selftests, "/run/rocev2/tests"},
+                   {prepared.kernel.modules, "/run/rocev2/kernel/lib/modules/" + prepared.kernel.release}};
+    if (!prepared.module.empty())
+        boot.shares.push_back({prepared.module.parent_path(), "/run/rocev2/module"});
+    return boot;
+}
+
+std::chrono::seconds Stretched(const Kernel &kernel, const RunOptions &options, std::chrono::seconds timeout)
+{
+    timeout *= options.stretch;
+    if (kernel.rig == Rig::kQemu)
+        return timeout * kTcgStretch + kQemuBootTime;
+    /* The sanitizers' slow-down. */
+    if (kernel.name == "uml-kasan")
+        return timeout * 4;
+    if (kernel.name == "uml-lockdep")
+        return timeout * 6;
+    return timeout;
+}
+
+class Printer {
+public:
+    void Line(const std::string &line)
+    {
+        const std::scoped_lock guard(lock_);
+
+        Put(line);
+    }
+    void Block(const std::vector<std::string> &lines)
+    {
+        const std::scoped_lock guard(lock_);
+
+        for (const std::string &line : lines)
+            Put(line);
+    }
+
+private:
+    void Put(const std::string &line)
+    {
+        std::fwrite(line.data(), 1, line.size(), stdout);
+        std::fputc('\n', stdout);
+        std::fflush(stdout);
+    }
+    std::mutex lock_;
+};
+
+/* One test: boot, run, judge; the lines of its result, and its leaves. */
+class TestRun {
+public:
+    TestRun(const Prepared &prepared, const RunOptions &options, const Test &test, std::size_t number)
+        : prepared_(prepared), options_(options), test_(test), number_(number)
+    {
+    }
+
+    Totals Run(Printer &printer, bool live)
+    {
+        Boot boot = MakeBoot(prepared_, options_, test_.name, "./" + test_.name);
+
+        live_ = live ? &printer : nullptr;
+        boot.timeout = Stretched(prepared_.kernel, options_, test_.timeout);
+        boot.on_output = [this](const std::string &line) { Emit(NestLine(line)); };
+        const Outcome outcome = BootGuest(boot);
+        const Totals totals = Judge(outcome);
+        printer.Block(lines_);
+        return totals;
+    }
+
+private:
+    void Emit(const std::string &line)
+    {
+        if (live_)
+            live_->Line(line);
+        else
+            lines_.push_back(line);
+    }
+
+    Totals Judge(const Outcome &outcome)
+    {
+        const KtapCount count = CountKtap(outcome.output);
+        std::string trouble = outcome.Trouble();
+        const bool skipped = trouble.empty() && outcome.status == kKtapSkip;
+
+        if (trouble.empty() && outcome.status != 0 && !skipped)
+            trouble = fmt::format("exit status {}", outcome.status);
+        if (trouble.empty() && !skipped)
+            trouble = count.Flaw();
+        if (trouble.empty() && (skipped || count.skipped > 0) && !options_.allow_skip)
+            trouble = "skipped, and a skip is a failure here (--allow-skip)";
+
+        const std::string tail = fmt::format("{} # {:.1f} s{}{}", test_.name, outcome.seconds, skipped ? " SKIP" : "",
+                                             trouble.empty() ? "" : ", " + trouble);
+        if (trouble.empty()) {
+            Emit(fmt::format("ok {} {}", number_, tail));
+            return {std::max(1, count.passed), 0};
+        }
+        Emit(fmt::format("  # kernel log ({}):", outcome.kmsg.string()));
+        std::istringstream log(Tail(outcome.kmsg, kKmsgLinesShown));
+        for (std::string line; std::getline(log, line);)
+            Emit("  #   " + line);
+        Emit(fmt::format("not ok {} {}", number_, tail));
+        return {count.passed, std::max(1, count.failed)};
+    }
+
+    const Prepared &prepared_;
+    const RunOptions &options_;
+    const Test &test_;
+    std::size_t number_;
+    Printer *live_ = nullptr;
+    std::vector<std::string> lines_;
+};
+
+} // namespace
+
+bool Test::RunsOn(const Kernel &kernel) const
+{
+    return std::ranges::any_of(kernels, [&](const auto &prefix) { return kernel.name.starts_with(prefix); });
+}
+
+std::vector<Test> AllTests(const fs::path &checkout)
+{
+    const fs::path list = checkout / "tests/selftests/tests.list";
+    std::vector<Test> tests;
+
+    for (const std::string &line : SplitLines(ReadFile(list))) {
+        std::istringstream words(line.substr(0, line.find('#')));
+        Test test;
+        int seconds = 0;
+
+        if (!(words >> test.name))
+            continue;
+        words >> seconds;
+        for (std::string kernel; words >> kernel;)
+            test.kernels.push_back(kernel);
+        if (seconds <= 0 || test.kernels.empty())
+            Fail("{}: `{}` is not \"name seconds kernels...\"", list.string(), line);
+        test.timeout = std::chrono::seconds(seconds);
+        tests.push_back(std::move(test));
+    }
+    return tests;
+}
+
+Totals &Totals::operator+=(const Totals &other)
+{
+    passed += other.passed;
+    failed += other.failed;
+    return *this;
+}
+
+Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vector<Test> &tests)
+{
+    const Prepared prepared = Prepare(options, kernel);
+    const bool live = options.jobs <= 1;
+    Printer printer;
+    Totals totals;
+    std::mutex totals_lock;
+    std::atomic<std::size_t> next{0};
+
+    printer.Line("KTAP version 1");
+    printer.Line(fmt::format("# {}, kernel {}", kernel.name, kernel.release));
+    printer.Line(fmt::format("1..{}", tests.size()));
+    const auto work = [&] {
+        for (std::size_t i; (i = next++) < tests.size();) {
+            const Totals one = TestRun(prepared, options, tests[i], i + 1).Run(printer, live);
+            const std::scoped_lock guard(totals_lock);
+
+            totals += one;
+        }
+    };
+    std::vector<std::jthread> workers;
+    for (unsigned i = 1; i < options.jobs; i++)
+        workers.emplace_back(work);
+    work();
+    workers.clear();
+    return totals;
+}
+
+int RunCommand(const RunOptions &options, const Kernel &kernel, const std::string &command, std::chrono::seconds timeout)
+{
+    const Prepared prepared = Prepare(options, kernel);
+    Printer printer;
+    Boot boot = MakeBoot(prepared, options, "command", "(\n" + command + "\n)");
+
+    boot.timeout = timeout;
+    boot.on_output = [&](const std::string &line) { printer.Line(line); };
+    const Outcome outcome = BootGuest(boot);
+    const std::string trouble = outcome.Trouble();
+
+    if (!trouble.empty()) {
+        Note("{}; the kernel log is {}; its end:\n{}", trouble, outcome.kmsg.string(), Tail(outcome.kmsg, kKmsgLinesShown));
+        return outcome.token && outcome.status != 0 ? outcome.status : 1;
+    }
+    return outcome.status;
+}
+
+int RunDemo(const RunOptions &options, const Kernel &kernel, bool host_qemu)
+{
+    constexpr auto kPatience = std::chrono::seconds(300);
+    const Prepared prepared = Prepare(options, kernel);
+    Printer printer;
+    Boot boot = MakeBoot(prepared, options, "demo", "./demo.sh");
+
+    boot.timeout = kPatience;
+    boot.host_qemu = host_qemu;
+    boot.on_output = [&](const std::string &line) { printer.Line(line); };
+    Note("booting {} (Linux {})", kernel.rig == Rig::kUml ? "User-Mode Linux" : "a virtual machine with Debian's own kernel",
+         kernel.release);
+    const Outcome outcome = BootGuest(boot);
+    const std::string trouble = outcome.Trouble();
+
+    if (trouble.empty() && outcome.status == 0)
+        return 0;
+    Note("the demonstration failed: {}; the end of the kernel log ({}):\n{}",
+         trouble.empty() ? fmt::format("exit status {}", outcome.status) : trouble, outcome.kmsg.string(),
+         Tail(outcome.kmsg, kKmsgLinesShown));
+    return 1;
+}
+
+} // namespace rig

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The selftests as the rig runs them: which there are, in which guest, with which result. */
+#pragma once
+
+#include "kernels.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace rig {
+
+struct Test {
+    std::string name;
+    std::chrono::seconds timeout{0};	/* under UML */
+    std::vector<std::string> kernels;	/* prefixes of Kernel::name */
+
+    bool RunsOn(const Kernel &kernel) const;
+};
+
+/* tests/selftests/tests.list */
+std::vector<Test> AllTests(const fs::path &checkout);
+
+struct Totals {
+    int passed = 0;
+    int failed = 0;
+
+    Totals &operator+=(const Totals &other);
+};
+
+struct RunOptions {
+    fs::path checkout;
+    fs::path guest_init;
+    unsigned jobs = 1;
+    bool allow_skip = false;
+    bool strict_build = false;		/* with sparse and W=1 */
+    std::string link_type = "rocev2";	/* others: to try a test on a peer */
+    int stretch = 1;			/* of all time-outs */
+};
+
+/* Run these in guests with that kernel, print one KTAP document. */
+Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vector<Test> &tests);
+
+/* Run a shell command in such a guest, its output on stdout; its exit status. */
+int RunCommand(const RunOptions &options, const Kernel &kernel, const std::string &command, std::chrono::seconds timeout);
+
+/* The demonstration: two linked devices, ib_write_bw between two namespaces. */
+int RunDemo(const RunOptions &options, const Kernel &kernel, bool host_qemu);
+
+} // namespace rig

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# For the selftests that are shell scripts: two ends with an RDMA device each,
+# and KTAP.  Source it, call setup, then check()s, then finish.
+#
+#   NETIF1, NETIF2  two real interfaces, cabled to one another; default: a veth pair
+#   LINK_TYPE       of the RDMA links; default rocev2
+#   ROCEV2_MODULE   rocev2.ko to load if it is not loaded; default: modprobe finds it
+#   MTU             of the veth pair; default 4200, room for path MTU 4096
+#
+# After setup: namespaces $NS_A and $NS_B, interfaces $IF_A $IF_B, devices
+# $DEV_A $DEV_B, addresses $IP4_A $IP4_B $IP6_A $IP6_B.
+
+LINK_TYPE=${LINK_TYPE:-rocev2}
+MTU=${MTU:-4200}
+ID=$$
+NS_A=rv-a-$ID
+NS_B=rv-b-$ID
+IP4_A=10.71.0.1 IP4_B=10.71.0.2
+IP6_A=fd71::1 IP6_B=fd71::2
+KSFT_PASS=0 KSFT_FAIL=1 KSFT_SKIP=4
+results=0 failures=0
+scratch=$(mktemp -d)
+
+# --- KTAP
+
+plan() {
+	echo "KTAP version 1"
+	echo "1..$1"
+	planned=$1
+}
+
+comment() {
+	sed 's/^/# /'
+}
+
+# check NAME COMMAND...: a result; the command's output is shown when it fails
+check() {
+	local name=$1 status
+	shift
+	results=$((results + 1))
+	if "$@" >"$scratch/check.log" 2>&1; then
+		echo "ok $results $name"
+		return 0
+	fi
+	status=$?
+	failures=$((failures + 1))
+	comment <"$scratch/check.log"
+	echo "# $* returned $status"
+	echo "not ok $results $name"
+	return 1
+}
+
+# Nothing could be tested: say why; the rig counts it as a failure.
+skip_all() {
+	echo "1..0 # SKIP $*"
+	exit $KSFT_SKIP
+}
+
+fail_all() {
+	echo "# $*"
+	echo "Bail out! $*"
+	exit $KSFT_FAIL
+}
+
+finish() {
+	if [ -n "$planned" ] && [ "$results" != "$planned" ]; then
+		echo "# $results results of $planned planned"
+		exit $KSFT_FAIL
+	fi
+	[ "$failures" = 0 ] || exit $KSFT_FAIL
+	exit $KSFT_PASS
+}
+
+# --- the two ends
+
+need() {
+	local program
+
+	[ "$(id -u)" = 0 ] || skip_all "must be root"
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip_all "$program is not installed"
+	done
+}
+
+load_module() {
+	case $LINK_TYPE in
+	rocev2)	grep -q '^rocev2 ' /proc/modules && return
+		if [ -n "$ROCEV2_MODULE" ]; then
+			insmod "$ROCEV2_MODULE"
+		else
+			modprobe rocev2
+		fi ;;
+	rxe)	modprobe rdma_rxe ;;
+	*)	modprobe "$LINK_TYPE" ;;
+	esac
+}
+
+# Wait up to 5 s for a command to succeed.
+eventually() {
+	local try
+
+	for try in $(seq 100); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.05
+	done
+	"$@"
+}
+
+link_is_active() {
+	rdma link show "$1/1" | grep -q 'state ACTIVE'
+}
+
+# A GID table can have a thousand entries, so one grep reads it all.
+list_gids() {
+	grep -Hv '^0000:0000:0000:0000:0000:0000:0000:0000$' /sys/class/infiniband/"$1"/ports/1/gids/* 2>/dev/null |
+		sed 's,.*/gids/,,' | sort -n
+}
+
+# DAD is off or done, so the GID is there.
+has_gids() {
+	[ "$(list_gids "$1" | wc -l)" -ge "$2" ]
+}
+
+# pair NS1 IF1 NS2 IF2: a veth pair between two namespaces
+make_pair() {
+	ip link add "$2" mtu "$MTU" netns "$1" type veth peer name "$4" mtu "$MTU" netns "$3"
+}
+
+# make_end NS IF IP4 IP6: addresses, up
+make_end() {
+	ip netns exec "$1" sysctl -qw net.ipv6.conf.all.accept_dad=0 "net.ipv6.conf.$2.accept_dad=0" \
+		"net.ipv6.conf.$2.addr_gen_mode=0"
+	ip -n "$1" link set lo up
+	ip -n "$1" addr add "$3/24" dev "$2"
+	ip -n "$1" addr add "$4/64" dev "$2" nodad
+	ip -n "$1" link set "$2" up
+}
+
+# add_link NS NAME TYPE IF
+add_link() {
+	ip netns exec "$1" rdma link add "$2" type "$3" netdev "$4" || return
+	eventually link_is_active "$2"
+}
+
+setup() {
+	need ip rdma ibv_devinfo
+	trap cleanup EXIT
+	load_module || fail_all "cannot load the module for link type $LINK_TYPE"
+	ip netns add "$NS_A" && ip netns add "$NS_B" || fail_all "cannot make namespaces"
+	if [ -n "$NETIF1" ] && [ -n "$NETIF2" ]; then
+		IF_A=$NETIF1 IF_B=$NETIF2
+		ip link set "$IF_A" netns "$NS_A" && ip link set "$IF_B" netns "$NS_B" ||
+			fail_all "cannot take $IF_A and $IF_B"
+	else
+		IF_A=rva$ID IF_B=rvb$ID
+		make_pair "$NS_A" "$IF_A" "$NS_B" "$IF_B" || fail_all "cannot make a veth pair"
+	fi
+	make_end "$NS_A" "$IF_A" $IP4_A $IP6_A
+	make_end "$NS_B" "$IF_B" $IP4_B $IP6_B
+	DEV_A=rva_$ID DEV_B=rvb_$ID
+	add_link "$NS_A" "$DEV_A" "$LINK_TYPE" "$IF_A" && add_link "$NS_B" "$DEV_B" "$LINK_TYPE" "$IF_B" ||
+		fail_all "cannot add the rdma links"
+	# link-local, IPv4, IPv6
+	eventually has_gids "$DEV_A" 3 && eventually has_gids "$DEV_B" 3 || fail_all "the devices have no GIDs"
+	eventually on_a ping -c1 -W1 $IP4_B || fail_all "the two ends cannot reach one another"
+}
+
+on_a() { ip netns exec "$NS_A" "$@"; }
+on_b() { ip netns exec "$NS_B" "$@"; }
+
+cleanup() {
+	local pid
+
+	for pid in $(ip netns pids "$NS_A" 2>/dev/null) $(ip netns pids "$NS_B" 2>/dev/null); do
+		kill -9 "$pid" 2>/dev/null
+	done
+	for pid in "$DEV_A" "$DEV_B"; do
+		[ -z "$pid" ] || rdma link del "$pid" 2>/dev/null
+	done
+	# A real interface falls back to the initial namespace by itself.
+	ip netns del "$NS_A" 2>/dev/null
+	ip netns del "$NS_B" 2>/dev/null
+	rm -rf "$scratch"
+}
+
+# gid_indices DEV [GID]: indices of its RoCE v2 GIDs, or of that one
+gid_indices() {
+	local entry index
+
+	for entry in $(list_gids "$1"); do
+		index=${entry%%:*}
+		[ -z "$2" ] || [ "${entry#*:}" = "$2" ] || continue
+		if [ "$(cat "/sys/class/infiniband/$1/ports/1/gid_attrs/types/$index")" = "RoCE v2" ]; then
+			echo "$index"
+		fi
+	done
+}
+
+# A value of /sys/class/infiniband/DEV/ports/1/hw_counters
+counter() {
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"
+}
+
+# A server is ready when it listens on the TCP port of its handshake.
+listens() {
+	ip netns exec "$1" ss -Hltn "sport = :$2" | grep -q .
+}
+
+# between SERVER_ARGS -- PROGRAM ARGS...: run PROGRAM as server on b and as client on a;
+# both outputs end in $scratch/server.log and on stdout; fails if either does.
+PORT=18515
+between() {
+	local server status
+
+	PORT=$((PORT + 1))
+	timeout 60 ip netns exec "$NS_B" "$1" -d "$DEV_B" -p $PORT "${@:2}" >"$scratch/server.log" 2>&1 &
+	server=$!
+	eventually listens "$NS_B" $PORT || { cat "$scratch/server.log"; kill $server; return 1; }
+	timeout 60 ip netns exec "$NS_A" "$1" -d "$DEV_A" -p $PORT "${@:2}" $IP4_B
+	status=$?
+	[ $status = 0 ] || kill $server 2>/dev/null
+	if ! wait $server || [ $status != 0 ]; then
+		echo "--- client: status $status; server:"
+		cat "$scratch/server.log"
+		return 1
+	fi
+}

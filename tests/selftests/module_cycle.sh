@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# The module loaded and unloaded 100 times, a link added and deleted 1000 times,
+# without the kernel's unreclaimable memory growing.
+
+. "$(dirname "$0")/lib.sh"
+
+case $LINK_TYPE in
+rocev2)	module=rocev2 ;;
+rxe)	module=rdma_rxe ;;
+*)	module=$LINK_TYPE ;;
+esac
+setup
+
+# In KiB; frees that RCU still holds back are waited for.
+unreclaimable() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	sleep 1
+	awk '/^SUnreclaim:|^Percpu:|^VmallocUsed:/ { sum += $2 } END { print sum }' /proc/meminfo
+}
+
+module_cycles() {
+	local i
+
+	for i in $(seq "$1"); do
+		rmmod $module && load_module || return 1
+	done
+}
+
+# With a link on it at every turn, so that unloading has something to take down.
+busy_cycles() {
+	local i
+
+	for i in $(seq "$1"); do
+		ip netns exec "$NS_A" rdma link add "$DEV_A" type "$LINK_TYPE" netdev "$IF_A" || return 1
+		rmmod $module && load_module || return 1
+	done
+}
+
+link_cycles() {
+	local i
+
+	for i in $(seq "$1"); do
+		echo "link add $DEV_A type $LINK_TYPE netdev $IF_A"
+		echo "link del $DEV_A"
+	done >"$scratch/batch"
+	ip netns exec "$NS_A" rdma -batch "$scratch/batch"
+}
+
+# steady LIMIT_KIB COMMAND...: the first round warms up caches, the second may not grow
+steady() {
+	local limit=$1 before after
+	shift
+
+	"$@" || return 1
+	before=$(unreclaimable)
+	"$@" || return 1
+	after=$(unreclaimable)
+	echo "unreclaimable memory: $before KiB before, $after KiB after"
+	[ $((after - before)) -le "$limit" ]
+}
+
+rdma link del "$DEV_A"
+rdma link del "$DEV_B"
+
+plan 4
+check "rmmod and insmod, 100 times" steady 2048 module_cycles 50
+check "the same with a link, 20 times" steady 2048 busy_cycles 10
+check "link add and del, 1000 times" steady 2048 link_cycles 500
+check "a link still works" add_link "$NS_A" "$DEV_A" "$LINK_TYPE" "$IF_A"
+finish
