@@ -512,7 +512,7 @@ void mtu_follows(const Side &side)
     }
 }
 
-void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
+void add_cases(Ktap &ktap, const Sides &sides, const Options &options, size_t mib)
 {
     const Link link = link_from(options);
     for (const Side *side : {&sides.a, &sides.b}) {
@@ -529,10 +529,11 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
         ktap.add(name("mr_iova_over_the_top"), [side] { iova_over_the_top(*side); });
     }
     ktap.add("mr.iova_not_va", [&, link] { iova_not_va(sides, link); });
-    ktap.add("mr.1_gib_small_pages",
-             [&, link] { large_mr(sides, link, Paging::small, size_t{1} << 30); });
-    ktap.add("mr.256_mib_huge_pages",
-             [&, link] { large_mr(sides, link, Paging::huge, size_t{256} << 20); });
+    ktap.add("mr.large_small_pages", [&, link, mib] {
+        large_mr(sides, link, Paging::small, mib << 20);
+    });
+    ktap.add("mr.large_huge_pages",
+             [&, link, mib] { large_mr(sides, link, Paging::huge, mib << 20); });
     ktap.add("mr.mixed_pages",
              [&, link] { large_mr(sides, link, Paging::mixed, size_t{16} << 20); });
     ktap.add("mr.over_4_gib", [&, link] { mr_over_4_gib(sides, link); });
@@ -551,6 +552,8 @@ int main(int argc, char **argv)
     Options options;
     CLI::App app("Checks that what the device says of itself is true.");
     add_common_options(app, options);
+    size_t mib = 128;
+    app.add_option("--mr-mib", mib, "size of the large registrations");
     CLI11_PARSE(app, argc, argv);
     settle_options("dev_attrs", options);
 
@@ -563,6 +566,6 @@ int main(int argc, char **argv)
         fmt::print("Bail out! {}\n", error.what());
         return 1;
     }
-    add_cases(ktap, sides, options);
+    add_cases(ktap, sides, options, mib);
     return ktap.run(options.filters, options.list, options.case_limit_s);
 }
