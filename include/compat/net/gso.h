@@ -2,7 +2,7 @@
 #ifndef _COMPAT_NET_GSO_H
 #define _COMPAT_NET_GSO_H
 
-#if __has_include_next(<net/gso.h>)
+#ifdef HAVE_NET_GSO_H
 #include_next <net/gso.h>
 #else
 #include <linux/netdevice.h>

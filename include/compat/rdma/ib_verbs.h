@@ -40,6 +40,7 @@ static int create##_compat(struct ib_cq *cq, const struct ib_cq_init_attr *attr,
 {										\
 	return attrs ? create_user(cq, attr, attrs) : create(cq, attr, NULL);	\
 }
+
 #define RDMA_CREATE_CQ_OPS(create, create_user)					\
 	.create_cq = create##_compat,
 #else
@@ -52,6 +53,7 @@ static int create##_compat(struct ib_cq *cq, const struct ib_cq_init_attr *attr,
 				   rdma_udata_to_uverbs_attr_bundle(udata)) :	\
 		       create(cq, attr, NULL);					\
 }
+
 #define RDMA_CREATE_CQ_OPS(create, create_user)					\
 	.create_cq = create##_compat,
 #endif
@@ -65,6 +67,7 @@ static int resize##_compat(struct ib_cq *cq, int cqe, struct ib_udata *udata)	\
 {										\
 	return cqe > 0 && udata ? resize(cq, cqe, udata) : -EINVAL;		\
 }
+
 #define RDMA_RESIZE_CQ_OPS(resize) .resize_cq = resize##_compat,
 #endif
 
@@ -80,6 +83,7 @@ static struct ib_mr *reg##_compat(struct ib_pd *pd, u64 start, u64 length,	\
 {										\
 	return reg(pd, start, length, virt_addr, access, NULL, udata);		\
 }
+
 #define RDMA_REG_USER_MR_OPS(reg) .reg_user_mr = reg##_compat,
 #endif
 

@@ -9,7 +9,7 @@
 #include "rocev2.h"
 
 static const struct rdma_stat_desc descs[] = {
-#define ROCEV2_COUNTER_DESC(id, str) [ROCEV2_CNT_##id] = { .name = str },
+#define ROCEV2_COUNTER_DESC(id, str) { .name = str },
 	ROCEV2_COUNTERS(ROCEV2_COUNTER_DESC)
 #undef ROCEV2_COUNTER_DESC
 };

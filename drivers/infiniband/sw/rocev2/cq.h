@@ -25,7 +25,7 @@
 struct rocev2_cq {
 	struct ib_cq		ibcq;
 	struct rocev2_ring	ring;
-	spinlock_t		lock;
+	spinlock_t		lock;	/* producers, arming, resize */
 	bool			user;
 	bool			overrun;
 	u8			notify;

@@ -50,7 +50,8 @@ static struct net_device *rocev2_get_netdev(struct ib_device *ibdev, u32 port)
 static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			       struct ib_udata *udata)
 {
-	if (udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+	/* ib_core asks without an application, when it registers us */
+	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
 		return -EINVAL;
 
 	memset(attr, 0, sizeof(*attr));

@@ -35,10 +35,10 @@ static const struct kernel_param_ops mr_cache_entries_ops = {
 	.get = param_get_uint,
 };
 
-module_param_cb(mr_cache_entries, &mr_cache_entries_ops, &rocev2_mr_cache_entries, 0644);
+module_param_cb(mr_cache_entries, &mr_cache_entries_ops, &rocev2_mr_cache_entries, 0444);
 __MODULE_PARM_TYPE(mr_cache_entries, "uint");
 MODULE_PARM_DESC(mr_cache_entries,
-		 "entries of the memory translation cache of QPs created from now on: a power of two, 0 for none (default 256)");
+		 "entries of the memory translation cache of a QP: a power of two, 0 for none (default 256)");
 
 static int rocev2_newlink(const char *name, struct net_device *ndev)
 {

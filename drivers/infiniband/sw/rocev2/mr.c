@@ -57,7 +57,7 @@ static struct rocev2_mr *mr_alloc(struct ib_pd *ibpd, int access)
 
 	if (!atomic_add_unless(&dev->num_mrs, 1, ROCEV2_MAX_MR))
 		return ERR_PTR(-ENOMEM);
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	mr = kzalloc_obj(*mr);
 	if (!mr) {
 		ret = -ENOMEM;
 		goto err_count;
@@ -236,7 +236,7 @@ int rocev2_mrs_init(struct rocev2_dev *dev)
 
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC1);
 	dev->mr_variant = get_random_u32();
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	mr = kzalloc_obj(*mr);
 	if (!mr)
 		return -ENOMEM;
 	/* key 0, which no MR gets; see rocev2_mr_get() */

@@ -21,6 +21,7 @@
 #include <linux/jhash.h>
 #include <linux/netfilter_netdev.h>
 #include <linux/rtnetlink.h>
+#include <linux/slab.h>
 #include <linux/udp.h>
 #include <net/gso.h>
 #include <net/ip.h>
@@ -68,7 +69,7 @@ int rocev2_gid_add(struct rocev2_dev *dev, const union ib_gid *gid)
 {
 	struct rocev2_gid *entry, *new;
 
-	new = kzalloc(sizeof(*new), GFP_KERNEL);
+	new = kzalloc_obj(*new);
 	if (!new)
 		return -ENOMEM;
 	new->gid = *gid;

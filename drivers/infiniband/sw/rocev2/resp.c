@@ -4,8 +4,7 @@
  * resp_read.c, atomics in resp_atomic.c. Runs in the QP's owner; one
  * acknowledgment a batch leaves from rocev2_resp_flush().
  */
-#include <linux/unaligned.h>
-
+#include "aeth.h"
 #include "cq.h"
 #include "mem.h"
 #include "psn.h"
@@ -307,7 +306,8 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb
 
 u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp)
 {
-	return ROCEV2_AETH_ACK_UNLIMITED;
+	/* what is posted now; the requester adds it to our MSN (9.7.7.2.1) */
+	return ROCEV2_AETH_ACK | rocev2_credit_encode(rocev2_rq_posted(&qp->rq));
 }
 
 static void resp_flush_recv(struct rocev2_qp *qp)

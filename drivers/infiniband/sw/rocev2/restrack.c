@@ -87,5 +87,38 @@ int rocev2_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
  */
 int rocev2_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
 {
+	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
+	struct nlattr *nest;
+
+	/* not yet, or no longer, a QP of the data path */
+	if (!qp)
+		return 0;
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+	if (!nest)
+		return -EMSGSIZE;
+	/* the owner changes these as we read: a snapshot for the eye */
+	if (rdma_nl_put_driver_u32(msg, "dest_qpn", READ_ONCE(qp->dest_qpn)) ||
+	    rdma_nl_put_driver_u32(msg, "mtu", READ_ONCE(qp->mtu)) ||
+	    rdma_nl_put_driver_u32(msg, "sched", atomic_read(&qp->sched)) ||
+	    rdma_nl_put_driver_u32(msg, "inflight", atomic_read(&qp->inflight)) ||
+	    rdma_nl_put_driver_u32(msg, "rx_queued", skb_queue_len_lockless(&qp->rx_queue)) ||
+	    rdma_nl_put_driver_u32(msg, "req_psn", READ_ONCE(qp->req.psn)) ||
+	    rdma_nl_put_driver_u32(msg, "req_una_psn", READ_ONCE(qp->req.una_psn)) ||
+	    rdma_nl_put_driver_u32(msg, "req_max_psn", READ_ONCE(qp->req.max_psn)) ||
+	    rdma_nl_put_driver_u32(msg, "req_rd_outstanding",
+				   READ_ONCE(qp->req.rd_outstanding)) ||
+	    rdma_nl_put_driver_u32(msg, "req_retry_left", READ_ONCE(qp->req.retry_left)) ||
+	    rdma_nl_put_driver_u32(msg, "req_rnr_wait", READ_ONCE(qp->req.rnr_wait)) ||
+	    rdma_nl_put_driver_u32(msg, "sq_pull", READ_ONCE(qp->sq.pull)) ||
+	    rdma_nl_put_driver_u32(msg, "sq_cur", READ_ONCE(qp->sq.cur)) ||
+	    rdma_nl_put_driver_u32(msg, "sq_una", READ_ONCE(qp->sq.una)) ||
+	    rdma_nl_put_driver_u32(msg, "resp_epsn", READ_ONCE(qp->recv.epsn)) ||
+	    rdma_nl_put_driver_u32(msg, "resp_msn", READ_ONCE(qp->recv.msn)) ||
+	    rdma_nl_put_driver_u64(msg, "mr_cache_hits", READ_ONCE(qp->cache.hits)) ||
+	    rdma_nl_put_driver_u64(msg, "mr_cache_misses", READ_ONCE(qp->cache.misses))) {
+		nla_nest_cancel(msg, nest);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, nest);
 	return 0;
 }

@@ -49,26 +49,27 @@ static inline void *rocev2_ring_slot(const struct rocev2_ring *ring, u32 index)
 	return ring->buf->data + ((size_t)(index & ring->mask) << ring->elem_shift);
 }
 
-/* acquire: the producer's store of the element comes before its store of the index */
 static inline u32 rocev2_ring_producer(const struct rocev2_ring *ring)
 {
+	/* acquire: the producer's store of the element comes before its store of the index */
 	return smp_load_acquire(&ring->buf->producer_index) & ring->mask;
 }
 
-/* acquire: the consumer has finished reading the slots before it moves the index */
 static inline u32 rocev2_ring_consumer(const struct rocev2_ring *ring)
 {
+	/* acquire: the consumer has finished reading the slots before it moves the index */
 	return smp_load_acquire(&ring->buf->consumer_index) & ring->mask;
 }
 
-/* release: our store of the element is visible before the index that publishes it */
 static inline void rocev2_ring_set_producer(struct rocev2_ring *ring, u32 index)
 {
+	/* release: our store of the element is visible before the index that publishes it */
 	smp_store_release(&ring->buf->producer_index, index & ring->mask);
 }
 
 static inline void rocev2_ring_set_consumer(struct rocev2_ring *ring, u32 index)
 {
+	/* release: we are done with the slots before the producer may take them */
 	smp_store_release(&ring->buf->consumer_index, index & ring->mask);
 }
 

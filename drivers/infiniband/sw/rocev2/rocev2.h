@@ -18,19 +18,19 @@
 #define ROCEV2_MAX_SGE		32
 #define ROCEV2_MAX_INLINE	512
 #define ROCEV2_MAX_QP_WR	16384
-#define ROCEV2_MAX_CQE		(1 << 20)
+#define ROCEV2_MAX_CQE		1048576
 #define ROCEV2_MAX_RD_ATOMIC	128		/* per QP, as requester and as responder */
-#define ROCEV2_MAX_MSG		(1u << 31)	/* IBA C9-26 */
+#define ROCEV2_MAX_MSG		2147483648u	/* IBA C9-26 */
 /* of the ring layout in <rdma/rdma_user_rxe.h>, as rdma-core counts */
 #define ROCEV2_UVERBS_ABI	2
 #define ROCEV2_PORT		1
 #define ROCEV2_GID_TABLE_LEN	1024
-#define ROCEV2_MAX_QP		(1 << 16)
-#define ROCEV2_MAX_CQ		(1 << 16)
-#define ROCEV2_MAX_MR		(1 << 20)
-#define ROCEV2_MAX_MR_SIZE	(1ULL << 40)
-#define ROCEV2_MAX_PD		(1 << 16)
-#define ROCEV2_MAX_AH		(1 << 16)
+#define ROCEV2_MAX_QP		65536
+#define ROCEV2_MAX_CQ		65536
+#define ROCEV2_MAX_MR		1048576
+#define ROCEV2_MAX_MR_SIZE	BIT_ULL(40)
+#define ROCEV2_MAX_PD		65536
+#define ROCEV2_MAX_AH		65536
 #define ROCEV2_MIN_QPN		16		/* 0 and 1 are SMI and GSI */
 
 struct rocev2_mr;
@@ -110,7 +110,7 @@ struct rocev2_dev {
 	atomic_t			num_pds;
 
 	struct hlist_head		gid_hash[1 << ROCEV2_GID_HASH_BITS];
-	spinlock_t			gid_lock;
+	spinlock_t			gid_lock;	/* writers of gid_hash */
 
 	struct net_device		*napi_dev;
 	struct rocev2_rxq __percpu	*rxqs;

@@ -218,6 +218,7 @@ static void send_loopback(struct rocev2_qp *qp, struct sk_buff *skb, struct net_
 static void send_device(struct rocev2_qp *qp, struct sk_buff *skb, struct net_device *ndev)
 {
 	const struct rocev2_path *path = &qp->path;
+	int err;
 
 	/* the netdev's MTU may have shrunk below the QP's */
 	if (unlikely(skb->len - ETH_HLEN > READ_ONCE(ndev->mtu))) {
@@ -230,7 +231,8 @@ static void send_device(struct rocev2_qp *qp, struct sk_buff *skb, struct net_de
 	if (path->vlan)
 		__vlan_hwaccel_put_tag(skb, htons(ETH_P_8021Q), path->vlan_tci);
 	tx_charge(qp, skb);
-	if (unlikely(net_xmit_eval(dev_queue_xmit(skb))))
+	err = dev_queue_xmit(skb);
+	if (unlikely(net_xmit_eval(err)))
 		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
 }
 

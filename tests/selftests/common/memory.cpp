@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+//
+// See memory.hpp.
+#include "common/memory.hpp"
+
+#include "common/ktap.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+namespace rocev2::test {
+
+Buffer::Buffer(size_t size, Paging paging) : size_(size)
+{
+    // Room to start on a huge page border whatever mmap() returns.
+    map_size_ = (size + page_size - 1) / page_size * page_size + huge_page_size;
+    map_ = mmap(nullptr, map_size_, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map_ == MAP_FAILED) {
+        map_ = nullptr;
+        fail("mmap of {} bytes: {}", map_size_, std::strerror(errno));
+    }
+    const auto address = reinterpret_cast<uintptr_t>(map_);
+    const uintptr_t aligned = (address + huge_page_size - 1) & ~(huge_page_size - 1);
+    data_ = reinterpret_cast<std::byte *>(aligned);
+
+    size_t huge_bytes = 0;
+    if (paging == Paging::huge)
+        huge_bytes = size / huge_page_size * huge_page_size;
+    else if (paging == Paging::mixed)
+        huge_bytes = size / 2 / huge_page_size * huge_page_size;
+    if (huge_bytes) {
+        // Reserved huge pages if the machine has some, else transparent ones;
+        // a kernel with neither still gives memory, in 4 KiB pages.
+        void *huge = mmap(data_, huge_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED, -1, 0);
+        if (huge == MAP_FAILED) {
+            huge = mmap(data_, huge_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+            if (huge == MAP_FAILED)
+                fail("mmap of {} bytes: {}", huge_bytes, std::strerror(errno));
+            madvise(data_, huge_bytes, MADV_HUGEPAGE);
+        }
+    }
+    if (huge_bytes < size)
+        madvise(data_ + huge_bytes, (size - huge_bytes + page_size - 1) & ~(page_size - 1),
+                MADV_NOHUGEPAGE);
+}
+
+Buffer::~Buffer()
+{
+    if (map_)
+        munmap(map_, map_size_);
+}
+
+Buffer &Buffer::operator=(Buffer &&other) noexcept
+{
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(map_, other.map_);
+    std::swap(map_size_, other.map_size_);
+    return *this;
+}
+
+size_t available_memory()
+{
+    std::ifstream meminfo("/proc/meminfo");
+    std::string word;
+    while (meminfo >> word) {
+        size_t kib = 0;
+        if (word == "MemAvailable:" && meminfo >> kib)
+            return kib * 1024;
+    }
+    return 0;
+}
+
+} // namespace rocev2::test
