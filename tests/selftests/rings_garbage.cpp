@@ -166,6 +166,7 @@ struct Victim {
         send_cq = cq1[0];
         recv_cq = cq2[0];
         // A receive moves the producer index of the receive ring.
+        to_init(sides.a, a.qp.get(), link);
         post_recv(a.qp.get(), 0, {});
         const size_t rq_index = both[0].producer() == 1 ? 0 : 1;
         rq = both[rq_index];
