@@ -116,7 +116,7 @@ TEST(Verdict, RightsThenBoundsThenAlignment)
     EXPECT_EQ(rocev2_mr_verdict(atomic, 0x1000, 64, ROCEV2_USE_REMOTE_ATOMIC, 0x1008, 8),
               ROCEV2_MR_OK);
     EXPECT_EQ(rocev2_mr_verdict(0, 0x1000, 64, ROCEV2_USE_REMOTE_ATOMIC, 0x2001, 8),
-              ROCEV2_MR_NO_ACCESS);
+              ROCEV2_MR_BAD_ACCESS);
     EXPECT_EQ(rocev2_mr_verdict(atomic, 0x1000, 64, ROCEV2_USE_REMOTE_ATOMIC, 0x103c, 8),
               ROCEV2_MR_OUT_OF_BOUNDS);
     for (std::uint64_t off = 1; off < 8; off++)

@@ -28,11 +28,11 @@ enum rocev2_mr_use {
 };
 
 /* outcome of an MR check: mapped to a syndrome and to a completion status elsewhere */
-enum rocev2_mr_verdict {
+enum rocev2_mr_status {
 	ROCEV2_MR_OK,
-	ROCEV2_MR_NO_KEY,		/* no region has this index and variant */
-	ROCEV2_MR_WRONG_PD,
-	ROCEV2_MR_NO_ACCESS,		/* the region lacks the right */
+	ROCEV2_MR_BAD_KEY,		/* no region has this index and variant */
+	ROCEV2_MR_BAD_PD,
+	ROCEV2_MR_BAD_ACCESS,		/* the region lacks the right */
 	ROCEV2_MR_OUT_OF_BOUNDS,
 	ROCEV2_MR_MISALIGNED,		/* an atomic not on its 8 bytes */
 };
@@ -45,6 +45,8 @@ enum rocev2_mr_verdict {
  * @len: its length; 0 is fine anywhere in the region, its end included
  *
  * By subtraction: no sum here can wrap, whatever the peer sent.
+ *
+ * Return: true when it does.
  */
 static inline bool rocev2_bounds_ok(u64 start, u64 length, u64 addr, u64 len)
 {
@@ -89,11 +91,11 @@ static inline bool rocev2_access_valid(u32 granted)
 }
 
 /* rights, then bounds, then alignment; key and PD come before and are mr_check.c's */
-static inline enum rocev2_mr_verdict
+static inline enum rocev2_mr_status
 rocev2_mr_verdict(u32 granted, u64 start, u64 length, enum rocev2_mr_use use, u64 addr, u64 len)
 {
 	if (!rocev2_access_ok(granted, use))
-		return ROCEV2_MR_NO_ACCESS;
+		return ROCEV2_MR_BAD_ACCESS;
 	if (!rocev2_bounds_ok(start, length, addr, len))
 		return ROCEV2_MR_OUT_OF_BOUNDS;
 	if (use == ROCEV2_USE_REMOTE_ATOMIC && (addr & 7))
@@ -120,6 +122,8 @@ struct rocev2_block_pos {
  *
  * The iova's own low bits say nothing of the place in the first block when iova and
  * virtual address differ, hence @first_offset.
+ *
+ * Return: block and offset.
  */
 static inline struct rocev2_block_pos
 rocev2_block_pos(u64 start, u64 first_offset, u8 page_shift, u64 addr)
