@@ -4,8 +4,6 @@
  * resp_read.c, atomics in resp_atomic.c. Runs in the QP's owner; one
  * acknowledgment a batch leaves from rocev2_resp_flush().
  */
-#include <linux/unaligned.h>
-
 #include "aeth.h"
 #include "cq.h"
 #include "mem.h"

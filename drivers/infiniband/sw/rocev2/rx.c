@@ -31,8 +31,6 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff 
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
 	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QUEUE_FULL);
-	/* the sender may send the next packet: ours is in the hands of its receiver */
-	skb_orphan(skb);
 	spin_lock(&qp->rx_queue.lock);
 	__skb_queue_tail(&qp->rx_queue, skb);
 	spin_unlock(&qp->rx_queue.lock);
@@ -62,6 +60,11 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	enum rocev2_rx_verdict verdict;
 
+	/*
+	 * A local sender counts the packet until here, not until it is queued: it
+	 * cannot run its receiver over.
+	 */
+	skb_orphan(skb);
 	trace_rocev2_rx(qp->qpn, buf->psn, buf->opcode, buf->payload_len);
 
 	verdict = rocev2_rx_check_icrc(qp, skb);
