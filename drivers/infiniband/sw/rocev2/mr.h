@@ -12,6 +12,8 @@
 
 #include "mr_bounds.h"
 
+#include "mr_bounds.h"
+
 struct ib_dmah;
 struct ib_umem;
 struct rocev2_dev;
@@ -99,16 +101,13 @@ static inline void rocev2_mr_put(struct rocev2_mr *mr)
  */
 static inline void *rocev2_mr_map(const struct rocev2_mr *mr, u64 addr, u32 *len)
 {
-	u64 off, in_block, left;
+	struct rocev2_block_pos pos;
 
 	if (mr->dma)
 		return (void *)(uintptr_t)addr;
-	off = addr - mr->iova + mr->block_offset;
-	in_block = off & ((1ULL << mr->block_shift) - 1);
-	left = (1ULL << mr->block_shift) - in_block;
-	if (*len > left)
-		*len = left;
-	return (char *)mr->table[off >> mr->block_shift] + in_block;
+	pos = rocev2_block_pos(mr->iova, mr->block_offset, mr->block_shift, addr);
+	*len = min_t(u64, *len, rocev2_block_left(pos, mr->block_shift));
+	return (char *)mr->table[pos.index] + pos.offset;
 }
 
 #endif
