@@ -169,6 +169,8 @@ static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
 	struct rocev2_req *req = &qp->req;
 
 	rocev2_count(qp->dev, ROCEV2_CNT_REQ_RNR_NAK);
+	/* the peer is there and the request reached it: not a transport retry */
+	req->retry_left = qp->attr.retry_cnt;
 	/* 7 means for ever (11.2.5.4) */
 	if (qp->attr.rnr_retry != 7) {
 		if (!req->rnr_left) {
