@@ -214,15 +214,21 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 {
 	struct rocev2_req *req = &qp->req;
-	u64 skip = (u64)(u32)rocev2_psn_diff(req->psn, wqe->first_psn) << qp->mtu_shift;
+	u32 index = rocev2_psn_diff(req->psn, wqe->first_psn);
 	u32 packets = rocev2_psn_diff(wqe->last_psn, req->psn) + 1;
+	u32 part = ROCEV2_MAX_READ_PSNS - index % ROCEV2_MAX_READ_PSNS;
+	u64 skip = (u64)index << qp->mtu_shift;
 	u32 len = wqe->length - skip;
 	struct rocev2_reth *reth;
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	if (packets > ROCEV2_MAX_READ_PSNS) {
-		packets = ROCEV2_MAX_READ_PSNS;
+	/*
+	 * A repeat ends where the first request did: beyond lie PSNs that the responder
+	 * has not seen, and it answers only what it was asked before (9.7.4.1.4).
+	 */
+	if (packets > part) {
+		packets = part;
 		len = packets << qp->mtu_shift;
 	}
 	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*reth), 0);
