@@ -407,8 +407,14 @@ void rocev2_req_go_back(struct rocev2_qp *qp, u32 psn)
 void rocev2_req_flush(struct rocev2_qp *qp)
 {
 	struct rocev2_sq *sq = &qp->sq;
+	u32 left = rocev2_ring_capacity(&sq->ring);
 
 	while (sq->una != sq->pull || pull_one(sq)) {
+		/* an application that keeps posting must not keep us here */
+		if (!left--) {
+			rocev2_qp_kick(qp);
+			break;
+		}
 		/* keep the order of the indices for those who look while we flush */
 		if (sq->cur == sq->una)
 			sq->cur++;

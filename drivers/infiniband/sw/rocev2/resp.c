@@ -312,10 +312,15 @@ u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp)
 
 static void resp_flush_recv(struct rocev2_qp *qp)
 {
+	u32 left = rocev2_ring_capacity(&qp->rq.ring);
+
 	if (qp->recv.have_wqe)
 		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
-	while (rocev2_rq_next(qp))
+	while (left-- && rocev2_rq_next(qp))
 		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
+	/* an application that keeps posting must not keep us here */
+	if (rocev2_rq_posted(&qp->rq))
+		rocev2_qp_kick(qp);
 }
 
 void rocev2_resp_flush(struct rocev2_qp *qp)
