@@ -295,10 +295,17 @@ enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buf
 
 enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb)
 {
+	struct rocev2_recv_qp *recv = &qp->recv;
+	u32 psn = rocev2_rx_buf(skb)->psn;
+
 	rocev2_count(qp->dev, ROCEV2_CNT_OUT_OF_SEQUENCE);
 	/* one NAK a gap: the requester goes back once (9.7.5.1.3) */
-	if (!qp->recv.gap)
-		rocev2_resp_nak(qp, qp->recv.epsn, ROCEV2_AETH_NAK_PSN_SEQ, ROCEV2_NO_EVENT);
+	if (recv->nak == ROCEV2_AETH_NAK_PSN_SEQ && rocev2_psn_before(psn, recv->nak_psn))
+		psn = recv->nak_psn;
+	if (!recv->gap)
+		rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_PSN_SEQ, ROCEV2_NO_EVENT);
+	else if (recv->nak == ROCEV2_AETH_NAK_PSN_SEQ)
+		recv->nak_psn = psn;
 	return ROCEV2_RX_DONE;
 }
 
@@ -336,6 +343,11 @@ void rocev2_resp_flush(struct rocev2_qp *qp)
 	if (!(nak || recv->ack_due) || rocev2_resp_reads_due(qp))
 		return;
 	recv->ack_due = false;
+	/* nothing of what a gap made us drop is missing any more: no reason to go back */
+	if (nak == ROCEV2_AETH_NAK_PSN_SEQ && rocev2_psn_after(recv->epsn, recv->nak_psn)) {
+		recv->nak = 0;
+		nak = 0;
+	}
 	if (!nak) {
 		rocev2_tx_ack(qp, rocev2_psn_add(recv->epsn, -1), rocev2_resp_ack_syndrome(qp),
 			      recv->msn);
