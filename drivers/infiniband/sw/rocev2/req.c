@@ -353,7 +353,7 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 
 	if (rocev2_qp_state(qp) & ROCEV2_QPS_FLUSH_SEND) {
 		rocev2_req_flush(qp);
-		return 0;
+		return sq->una != sq->pull ? budget : 0;
 	}
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait)
 		return 0;
@@ -410,11 +410,9 @@ void rocev2_req_flush(struct rocev2_qp *qp)
 	u32 left = rocev2_ring_capacity(&sq->ring);
 
 	while (sq->una != sq->pull || pull_one(sq)) {
-		/* an application that keeps posting must not keep us here */
-		if (!left--) {
-			rocev2_qp_kick(qp);
+		/* an application that keeps posting must not keep us here: req_run goes on */
+		if (!left--)
 			break;
-		}
 		/* keep the order of the indices for those who look while we flush */
 		if (sq->cur == sq->una)
 			sq->cur++;

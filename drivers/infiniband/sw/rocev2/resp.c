@@ -319,7 +319,7 @@ u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp)
 
 static void resp_flush_recv(struct rocev2_qp *qp)
 {
-	u32 left = rocev2_ring_capacity(&qp->rq.ring);
+	int left = ROCEV2_RUN_BUDGET;
 
 	if (qp->recv.have_wqe)
 		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
