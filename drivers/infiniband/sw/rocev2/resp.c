@@ -128,7 +128,8 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		resp_complete(qp, IB_WC_LOC_QP_OP_ERR, skb);
 		return;
 	}
-	if (buf->payload_len > recv->wqe.length - recv->received) {
+	/* a message has 2^31 bytes at most (C9-26), whatever the WQE could take */
+	if (buf->payload_len > min_t(u64, recv->wqe.length, ROCEV2_MAX_MSG) - recv->received) {
 		rocev2_count(qp->dev, ROCEV2_CNT_RESP_LOCAL_LENGTH);
 		rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_INV_REQ, ROCEV2_NO_EVENT);
 		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
