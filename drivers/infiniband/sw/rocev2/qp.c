@@ -521,7 +521,8 @@ int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 /* attributes that need more than ib_modify_qp_is_ok(); no change is made */
 static int qp_check_attr(struct rocev2_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
-	struct ib_port_attr port;
+	struct net_device *ndev;
+	int mtu;
 
 	if (mask & IB_QP_PKEY_INDEX && attr->pkey_index != 0)
 		return -EINVAL;
@@ -547,9 +548,14 @@ static int qp_check_attr(struct rocev2_qp *qp, const struct ib_qp_attr *attr, in
 	if (mask & IB_QP_PATH_MTU) {
 		if (attr->path_mtu < IB_MTU_256 || attr->path_mtu > IB_MTU_4096)
 			return -EINVAL;
-		if (ib_query_port(&qp->dev->ibdev, ROCEV2_PORT, &port))
+		/* not ib_query_port(), which takes RTNL: connections are made by the thousand */
+		rcu_read_lock();
+		ndev = rcu_dereference(qp->dev->ndev);
+		mtu = ndev ? rocev2_netdev_mtu(READ_ONCE(ndev->mtu)) : 0;
+		rcu_read_unlock();
+		if (!mtu)
 			return -ENODEV;
-		if (attr->path_mtu > port.active_mtu)
+		if (attr->path_mtu > mtu)
 			return -EINVAL;
 	}
 	return 0;
