@@ -46,6 +46,16 @@ void rocev2_qp_kick(struct rocev2_qp *qp)
 	int new;
 
 	do {
+		/*
+		 * Leave an idle QP to the verb that waits for it, which kicks when it is
+		 * done: a stream of packets would keep it QUEUED nearly all the time. The
+		 * work is out before @waiters is read; pairs with atomic_dec() in disown.
+		 */
+		if (old == ROCEV2_QP_IDLE) {
+			smp_mb();
+			if (atomic_read(&qp->waiters))
+				return;
+		}
 		new = old == ROCEV2_QP_IDLE ? ROCEV2_QP_QUEUED :
 		      old == ROCEV2_QP_RUNNING ? ROCEV2_QP_AGAIN : old;
 	} while (!atomic_try_cmpxchg(&qp->sched, &old, new));
