@@ -94,6 +94,8 @@ static void mr_free(struct rocev2_mr *mr)
 	struct rocev2_dev *dev = mr->dev;
 
 	xa_erase(&dev->mrs, mr->ibmr.lkey >> 8);
+	/* who reads the new generation no longer finds the key; pairs with find() */
+	smp_mb__before_atomic();
 	atomic64_inc(&dev->mr_generation);
 	rocev2_mr_put(mr);
 	wait_for_completion(&mr->idle);
