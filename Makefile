@@ -7,26 +7,48 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 # make modules KDIR=... KARGS="W=1 ARCH=um" reaches the kernel's build
 KARGS ?=
 
-.PHONY: all help modules install clean
+# of the machines that demo and check boot
+RIG ?= qemu
+JOBS ?= 1
+
+.PHONY: all help modules install demo check unit style clean clean-modules
 
 all: modules
 
 help:
 	@echo 'modules  build rocev2.ko for KDIR=$(KDIR)'
 	@echo 'install  install it below /lib/modules and run depmod'
-	@echo 'clean    remove what modules made'
+	@echo 'demo     boot a machine, load the module, show ib_write_bw between two namespaces;'
+	@echo '         RIG=qemu (Debian kernel of this host, default) or RIG=uml (builds a kernel first)'
+	@echo 'check    unit tests, style, and all selftests on all kernels; JOBS=N guests at once'
+	@echo 'unit     the unit tests alone'
+	@echo 'style    checkpatch, sparse and W=1 builds for each kernel'
+	@echo 'clean    remove what modules and the tests made; the cache stays'
 
 # objects of another kernel are not reused
 modules:
 	@test -d '$(KDIR)' || { echo 'no kernel headers in $(KDIR): install linux-headers or set KDIR='; exit 1; }
 	@test "$$(cat .kdir 2>/dev/null)" = '$(realpath $(KDIR))' || \
-		{ test ! -e .kdir || $(MAKE) --no-print-directory clean; echo '$(realpath $(KDIR))' >.kdir; }
+		{ test ! -e .kdir || $(MAKE) --no-print-directory clean-modules; echo '$(realpath $(KDIR))' >.kdir; }
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KARGS) modules
 
 install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KARGS) modules_install
 	depmod -a
 
-clean:
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KARGS) clean
+# Guests, roots and kernels are cached in ${XDG_CACHE_HOME:-~/.cache}/rocev2.
+demo:
+	@tests/rig/start demo --rig $(RIG)
+
+check:
+	@tests/rig/start check --jobs $(JOBS)
+
+unit style:
+	@tests/rig/start $@
+
+clean: clean-modules
+	@rm -rf build
+
+clean-modules:
+	@test ! -d '$(KDIR)' || $(MAKE) -C $(KDIR) M=$(CURDIR) $(KARGS) clean
 	@rm -f .kdir

@@ -103,22 +103,6 @@ std::vector<fs::path> Patches(const fs::path &checkout)
     return patches;
 }
 
-/* The source the patches are known to fit, or else the newest there is. */
-std::string SourcePackage(const Root &root)
-{
-    Command show{{"apt-cache", "show", "linux-source-7.3"}};
-
-    show.jail = root.Enter();
-    if (TryCapture(show))
-        return "linux-source-7.3";
-    show.argv = {"apt-cache", "depends", "linux-source"};
-    std::smatch match;
-    const std::string depends = Capture(show);
-    if (!std::regex_search(depends, match, std::regex("linux-source-[0-9.]+")))
-        Fail("trixie-backports has no linux-source package");
-    return match.str();
-}
-
 } // namespace
 
 const std::vector<std::string> &StockKernelNames()
@@ -136,8 +120,12 @@ const std::vector<std::string> &UmlVariants()
 fs::path UmlSource(const fs::path &checkout)
 {
     const Root root = CachedRoot("trixie");
-    const std::string package = SourcePackage(root);
-    const auto closure = PackageClosure(root, "trixie-backports", {package}, {"linux-source-"});
+    /* The package that the newest linux-source stands for. */
+    auto closure = PackageClosure(root, "trixie-backports", {"linux-source"}, {"linux-source-"});
+    std::erase_if(closure, [](const std::string &package) { return package.starts_with("linux-source="); });
+    if (closure.size() != 1)
+        Fail("trixie-backports has no linux-source package");
+    const std::string package = closure.front().substr(0, closure.front().find('='));
     Key key;
 
     key.Add(fmt::format("{}", fmt::join(closure, " ")));

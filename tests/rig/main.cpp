@@ -150,6 +150,10 @@ int main(int argc, char **argv)
     const auto add_rig = [](CLI::App *command, std::string &which) {
         command->add_option("--rig", which, "uml or qemu")->check(CLI::IsMember({"uml", "qemu"}))->capture_default_str();
     };
+    const auto add_link_type = [&](CLI::App *command) {
+        command->add_option("--link-type", arguments.run.link_type, "rocev2, or rxe or siw to try the rig on a peer")
+            ->capture_default_str();
+    };
     CLI::App *run = app.add_subcommand("run", "run selftests by name (all, if none is named) and print KTAP");
     add_rig(run, arguments.rig);
     run->add_option("--kernel", arguments.kernel, "of the QEMU rig: 6.1, 6.12 or newest")
@@ -161,7 +165,7 @@ int main(int argc, char **argv)
     run->add_flag("--list", arguments.list, "list the tests, their time-outs and the kernels they run on");
     run->add_flag("--allow-skip", arguments.run.allow_skip, "a skipped test is not a failure");
     run->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
-    run->add_option("--link-type", arguments.run.link_type, "rocev2, or rxe or siw to try a test on a peer")->capture_default_str();
+    add_link_type(run);
     run->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
     run->add_option("--exec", arguments.command, "run this shell command in the guest instead of tests");
     run->add_option("--timeout", arguments.timeout, "of --exec, in seconds")->check(CLI::PositiveNumber)->capture_default_str();
@@ -169,6 +173,7 @@ int main(int argc, char **argv)
 
     CLI::App *demo = app.add_subcommand("demo", "link two devices and show ib_write_bw between two namespaces");
     add_rig(demo, arguments.demo_rig);
+    add_link_type(demo);
     CLI::App *check = app.add_subcommand("check", "unit tests, style, all selftests on all kernels");
     check->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
     CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");

@@ -122,6 +122,12 @@ std::string CommandText(const Command &command)
     return fmt::format("{}", fmt::join(command.argv, " "));
 }
 
+/* In a PID namespace all that a build has started dies with the rig. */
+bool CanIsolate()
+{
+    return geteuid() == 0;
+}
+
 int OpenLog(const fs::path &log, bool append)
 {
     fs::create_directories(log.parent_path());
@@ -175,7 +181,7 @@ int Wait(pid_t pid)
 int RunStatus(const Command &command, const fs::path &log, bool append)
 {
     const int fd = OpenLog(log, append);
-    const pid_t pid = Spawn(command, {-1, fd, fd}, false);
+    const pid_t pid = Spawn(command, {-1, fd, fd}, CanIsolate());
 
     close(fd);
     return Wait(pid);
@@ -188,7 +194,7 @@ void RunStep(const Command &command, std::string_view what, const fs::path &log)
         return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
     };
     const int fd = OpenLog(log, false);
-    const pid_t pid = Spawn(command, {-1, fd, fd}, false);
+    const pid_t pid = Spawn(command, {-1, fd, fd}, CanIsolate());
     auto next_tick = start + kTick;
     int status = 0;
 

@@ -60,7 +60,9 @@ void MakeRoot(const std::string &suite, const fs::path &path)
     RunStep({{"debootstrap", "--variant=minbase", suite, path.string(), mirror.main}},
             fmt::format("unpacking a Debian {} root (about 70 s)", suite), LogFile("debootstrap-" + suite));
     WriteSources(path, suite, mirror);
-    WriteFile(path / "etc/apt/apt.conf.d/90rig", "APT::Install-Recommends \"false\";\nAcquire::Languages \"none\";\n");
+    WriteFile(path / "etc/apt/apt.conf.d/90rig", "APT::Install-Recommends \"false\";\nAcquire::Languages \"none\";\n"
+              /* Whole or not at all: a half-made root is thrown away. */
+              "DPkg::Options { \"--force-unsafe-io\"; };\n");
     fs::copy_file("/etc/resolv.conf", path / "etc/resolv.conf", fs::copy_options::overwrite_existing);
     RunStep(AptGet(root, {"update"}), fmt::format("reading the package lists of {}", suite), LogFile("update-" + suite));
 
@@ -157,10 +159,8 @@ std::vector<std::pair<std::string, std::string>> Dependencies(const Root &root, 
     return result;
 }
 
-} // namespace
-
-std::vector<std::string> PackageClosure(const Root &root, const std::string &release, const std::vector<std::string> &packages,
-                                        const std::vector<std::string> &prefixes)
+std::vector<std::string> FindClosure(const Root &root, const std::string &release, const std::vector<std::string> &packages,
+                                     const std::vector<std::string> &prefixes)
 {
     std::vector<std::string> closure;
     std::vector<std::string> names;
@@ -194,6 +194,27 @@ std::vector<std::string> PackageClosure(const Root &root, const std::string &rel
     return closure;
 }
 
+} // namespace
+
+std::vector<std::string> PackageClosure(const Root &root, const std::string &release, const std::vector<std::string> &packages,
+                                        const std::vector<std::string> &prefixes)
+{
+    /* Dozens of questions to apt, whose answers change only with its package lists. */
+    Key key;
+    key.Add(root.path.string()).Add(release);
+    for (const auto &list : {packages, prefixes})
+        key.Add(fmt::format("{}", fmt::join(list, " ")));
+    for (const char *state : {"var/lib/apt/lists", "etc/apt"})
+        key.Add(std::to_string(fs::last_write_time(root.path / state).time_since_epoch().count()));
+    const fs::path remembered = CacheDirectory() / "closures" / key.Hex();
+
+    if (fs::exists(remembered))
+        return SplitLines(ReadFile(remembered));
+    const auto closure = FindClosure(root, release, packages, prefixes);
+    WriteFile(remembered, fmt::format("{}\n", fmt::join(closure, "\n")));
+    return closure;
+}
+
 void UnpackPackages(const Root &root, const std::vector<std::string> &packages, const fs::path &into, std::string_view what)
 {
     fs::path archives = into;
@@ -206,8 +227,9 @@ void UnpackPackages(const Root &root, const std::vector<std::string> &packages, 
     download.directory = archives;
 
     RunStep(download, what, LogFile("download"));
-    for (const auto &entry : fs::directory_iterator(archives))
-        RunStep({{"dpkg-deb", "-x", entry.path(), into}}, "unpacking " + entry.path().filename().string(), LogFile("unpack"));
+    Command unpack{{"sh", "-c", "for deb in *.deb; do dpkg-deb -x \"$deb\" \"$0\" || exit 1; done", into}};
+    unpack.directory = archives;
+    RunStep(unpack, "unpacking it", LogFile("unpack"));
     fs::remove_all(archives);
 }
 

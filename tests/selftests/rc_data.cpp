@@ -102,7 +102,7 @@ constexpr size_t counters = 8;
 
 struct Settings {
     Options common;
-    uint32_t ops = 300;
+    uint32_t ops = 240;
     std::vector<std::string> opcodes;
     bool events = false;
     bool huge = false;
@@ -131,19 +131,43 @@ struct Receive {
     Chunk chunk;
 };
 
+// The memory of one direction.  Made once for all cases: populating and
+// pinning it takes far longer than a case.
+struct Workspace {
+    static constexpr size_t ring_size = 4u << 20;
+
+    Ring local;
+    Ring remote;
+    Ring receive;
+    Buffer counter_memory{page_size};
+    Mr counter_mr;
+
+    Workspace(const Side &me, const Side &peer, Rng rng)
+        : local(me, ring_size, IBV_ACCESS_LOCAL_WRITE, rng),
+          remote(peer, ring_size, all_access, rng),
+          receive(peer, ring_size, IBV_ACCESS_LOCAL_WRITE, rng),
+          counter_mr(make_mr(peer, counter_memory.span(), all_access))
+    {
+    }
+};
+
+struct Workspaces {
+    Workspace forth;
+    Workspace back;
+};
+
 // One direction: requests of one QP and the receives of its peer.
 class Flow {
 public:
-    Flow(std::string name, Endpoint &me, Endpoint &peer, const Settings &settings,
+    Flow(std::string name, Endpoint &me, Endpoint &peer, Workspace &space, const Settings &settings,
          std::vector<Kind> kinds, uint32_t mtu, uint64_t seed)
         : name_(std::move(name)), me_(me), peer_(peer), settings_(settings),
           kinds_(std::move(kinds)), mtu_(mtu), seed_(seed), rng_(seed),
-          local_(*me.side, ring_size, IBV_ACCESS_LOCAL_WRITE, rng_),
-          remote_(*peer.side, ring_size, all_access, rng_),
-          receive_(*peer.side, ring_size, IBV_ACCESS_LOCAL_WRITE, rng_),
-          counter_memory_(page_size),
-          counter_mr_(make_mr(*peer.side, counter_memory_.span(), all_access))
+          local_(space.local), remote_(space.remote), receive_(space.receive),
+          counter_memory_(space.counter_memory), counter_mr_(space.counter_mr)
     {
+        for (Ring *ring : {&local_, &remote_, &receive_})
+            ring->release_all();
         for (uint64_t &value : counter_values_)
             value = rng_.next();
         std::memcpy(counter_memory_.data(), counter_values_.data(), sizeof(counter_values_));
@@ -194,8 +218,6 @@ public:
     bool waits_for_time() const { return unposted_ != 0; }
 
 private:
-    static constexpr size_t ring_size = 8u << 20;
-
     template <typename Handler>
     bool harvest(ibv_cq *cq, Handler handler)
     {
@@ -519,11 +541,11 @@ private:
     uint32_t mtu_;
     uint64_t seed_;
     Rng rng_;
-    Ring local_;
-    Ring remote_;
-    Ring receive_;
-    Buffer counter_memory_;
-    Mr counter_mr_;
+    Ring &local_;
+    Ring &remote_;
+    Ring &receive_;
+    const Buffer &counter_memory_;
+    const Mr &counter_mr_;
     std::array<uint64_t, counters> counter_values_{};
 
     uint64_t next_id_ = 1;
@@ -611,7 +633,7 @@ Link data_link(const Sides &sides, const Settings &settings, ibv_mtu mtu)
     return link;
 }
 
-void run_traffic(const Sides &sides, const Settings &settings, ibv_mtu mtu, std::vector<Kind> kinds,
+void run_traffic(const Sides &sides, Workspaces &spaces, const Settings &settings, ibv_mtu mtu, std::vector<Kind> kinds,
                  const std::string &name, bool events)
 {
     EventWait wait;
@@ -622,8 +644,8 @@ void run_traffic(const Sides &sides, const Settings &settings, ibv_mtu mtu, std:
     connect(sides.a, a.qp.get(), sides.b, b.qp.get(), data_link(sides, settings, mtu));
 
     const uint64_t seed = hash_name(settings.common.seed, name);
-    Flow forth("A to B", a, b, settings, kinds, mtu_bytes(mtu), seed);
-    Flow back("B to A", b, a, settings, kinds, mtu_bytes(mtu), seed ^ 1);
+    Flow forth("A to B", a, b, spaces.forth, settings, kinds, mtu_bytes(mtu), seed);
+    Flow back("B to A", b, a, spaces.back, settings, kinds, mtu_bytes(mtu), seed ^ 1);
     if (events) {
         arm(a);
         arm(b);
@@ -799,7 +821,7 @@ void solicited(const Sides &sides, const Settings &settings)
     check_wc(must_poll(b.recv_cq.get(), "flush"), IBV_WC_WR_FLUSH_ERR, 8, b.qp.get(), "flush");
 }
 
-void add_cases(Ktap &ktap, Sides &sides, const Settings &settings)
+void add_cases(Ktap &ktap, Sides &sides, Workspaces &spaces, const Settings &settings)
 {
     std::vector<Kind> all;
     for (const auto &[name, kind] : kind_names)
@@ -814,25 +836,25 @@ void add_cases(Ktap &ktap, Sides &sides, const Settings &settings)
         for (int mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++) {
             const std::string name = fmt::format("{}.mtu_{}.mixed", to_string(gid),
                                                  mtu_bytes(static_cast<ibv_mtu>(mtu)));
-            ktap.add(name, [&sides, &settings, gid, mtu, top, all, name] {
+            ktap.add(name, [&sides, &spaces, &settings, gid, mtu, top, all, name] {
                 if (mtu > top)
                     skip("the path allows an MTU of {} only", mtu_bytes(top));
                 select_gids(sides, settings.common, gid);
-                run_traffic(sides, settings, static_cast<ibv_mtu>(mtu), all, name,
+                run_traffic(sides, spaces, settings, static_cast<ibv_mtu>(mtu), all, name,
                             settings.events);
             });
         }
     }
     for (const Kind kind : all) {
         const std::string name = fmt::format("opcode.{}", name_of(kind));
-        ktap.add(name, [&sides, &settings, kind, top, name] {
+        ktap.add(name, [&sides, &spaces, &settings, kind, top, name] {
             select_default_gids(sides, settings.common);
-            run_traffic(sides, settings, top, {kind}, name, settings.events);
+            run_traffic(sides, spaces, settings, top, {kind}, name, settings.events);
         });
     }
-    ktap.add("events", [&sides, &settings, all, top] {
+    ktap.add("events", [&sides, &spaces, &settings, all, top] {
         select_default_gids(sides, settings.common);
-        run_traffic(sides, settings, top, all, "events", true);
+        run_traffic(sides, spaces, settings, top, all, "events", true);
     });
     ktap.add("solicited", [&sides, &settings] {
         select_default_gids(sides, settings.common);
@@ -878,14 +900,17 @@ int main(int argc, char **argv)
 
     Ktap ktap;
     Sides sides;
+    std::optional<Workspaces> spaces;
     try {
         sides = open_sides(settings.common);
         require(!usable_kinds(sides, settings.common).empty(),
                 "{} and {} have no kind of RoCE v2 GID in common", sides.a.device, sides.b.device);
+        const Rng rng(settings.common.seed);
+        spaces.emplace(Workspaces{Workspace(sides.a, sides.b, rng), Workspace(sides.b, sides.a, rng)});
     } catch (const std::exception &error) {
         fmt::print("Bail out! {}\n", error.what());
         return 1;
     }
-    add_cases(ktap, sides, settings);
+    add_cases(ktap, sides, *spaces, settings);
     return ktap.run(settings.common.filters, settings.common.list, settings.common.case_limit_s);
 }

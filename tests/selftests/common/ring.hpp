@@ -41,6 +41,7 @@ public:
     std::optional<Chunk> take(std::span<const uint32_t> lengths, size_t alignment, Rng &rng);
     // Everything up to and including the chunk with this end is free again.
     void release(uint64_t end) { tail_ = end; }
+    void release_all() { head_ = tail_ = 0; }
 
     // The chunk's segments as SGEs, each by a random one of the ring's keys.
     std::vector<ibv_sge> sges(const Chunk &chunk, Rng &rng) const;

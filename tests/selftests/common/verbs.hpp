@@ -13,6 +13,7 @@
 
 #include <array>
 #include <chrono>
+#include <map>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

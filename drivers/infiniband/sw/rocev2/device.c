@@ -10,7 +10,9 @@
  * users. ib_core frees the memory with the last reference.
  */
 #include <linux/etherdevice.h>
+#include <linux/ethtool.h>
 #include <linux/module.h>
+#include <linux/rtnetlink.h>
 #include <net/addrconf.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
@@ -82,6 +84,49 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	return 0;
 }
 
+/*
+ * The netdev's speed in terms of InfiniBand links. Not ib_get_eth_speed(), which
+ * logs for each netdev that does not tell its speed (dummy, tap, link down): any
+ * user may ask any number of times.
+ */
+static void port_speed(struct net_device *ndev, struct ib_port_attr *attr)
+{
+	/* the slowest link that carries the speed, Mb/s */
+	static const struct {
+		u32	speed;
+		u8	width;
+		u16	lane;
+	} links[] = {
+		{ SPEED_2500,	IB_WIDTH_1X, IB_SPEED_SDR },
+		{ SPEED_5000,	IB_WIDTH_1X, IB_SPEED_DDR },
+		{ SPEED_10000,	IB_WIDTH_1X, IB_SPEED_FDR10 },
+		{ SPEED_14000,	IB_WIDTH_1X, IB_SPEED_FDR },
+		{ SPEED_20000,	IB_WIDTH_4X, IB_SPEED_DDR },
+		{ SPEED_25000,	IB_WIDTH_1X, IB_SPEED_EDR },
+		{ SPEED_40000,	IB_WIDTH_4X, IB_SPEED_FDR10 },
+		{ SPEED_50000,	IB_WIDTH_1X, IB_SPEED_HDR },
+		{ SPEED_100000,	IB_WIDTH_4X, IB_SPEED_EDR },
+		{ SPEED_200000,	IB_WIDTH_4X, IB_SPEED_HDR },
+		{ SPEED_400000,	IB_WIDTH_4X, IB_SPEED_NDR },
+		{ 800000,	IB_WIDTH_8X, IB_SPEED_NDR },
+	};
+	struct ethtool_link_ksettings settings = {};
+	u32 speed = 0;
+	int i;
+
+	rtnl_lock();
+	if (ndev->reg_state == NETREG_REGISTERED && !__ethtool_get_link_ksettings(ndev, &settings))
+		speed = settings.base.speed;
+	rtnl_unlock();
+	if (speed == (u32)SPEED_UNKNOWN)
+		speed = 0;
+
+	for (i = 0; i < ARRAY_SIZE(links) - 1 && links[i].speed < speed; i++)
+		;
+	attr->active_width = links[i].width;
+	attr->active_speed = links[i].lane;
+}
+
 static int rocev2_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
 	struct rocev2_dev *dev = to_rocev2_dev(ibdev);
@@ -111,9 +156,8 @@ static int rocev2_query_port(struct ib_device *ibdev, u32 port, struct ib_port_a
 			attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
 		}
 	}
+	port_speed(ndev, attr);
 	dev_put(ndev);
-	/* takes RTNL; a netdev that goes just now leaves the defaults */
-	ib_get_eth_speed(ibdev, port, &attr->active_speed, &attr->active_width);
 	return 0;
 }
 
