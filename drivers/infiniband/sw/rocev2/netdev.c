@@ -153,7 +153,12 @@ static bool is_roce_v2(const struct sk_buff *skb)
 		struct ipv6hdr _ip6;
 
 		ip6 = skb_header_pointer(skb, 0, sizeof(_ip6), &_ip6);
-		if (!ip6 || ip6->version != 6 || ip6->nexthdr != IPPROTO_UDP)
+		if (!ip6 || ip6->version != 6)
+			return false;
+		/* parsing tells whether a first fragment of ours is behind it */
+		if (ip6->nexthdr == NEXTHDR_FRAGMENT)
+			return true;
+		if (ip6->nexthdr != IPPROTO_UDP)
 			return false;
 		udp_off = sizeof(*ip6);
 		break;
