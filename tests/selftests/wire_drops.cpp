@@ -513,6 +513,7 @@ void run_foreign_vlan(Bed &bed, GidKind kind)
     p.vlan = 77; // the QP's GID is of no VLAN
     b.send(p);
     b.expect_silence("a packet of another VLAN");
+    b.expect_counters({{"rx_drop_source", 1}});
     require(b.memory.untouched(), "memory was written");
     b.expect_alive();
 }
@@ -1040,6 +1041,132 @@ void run_duplicate_atomic(Bed &bed, GidKind kind)
     b.expect_counters({});
 }
 
+// The message sequence number of the answers counts finished messages, and duplicates and NAKs do not.
+void run_msn(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    const auto expect_msn = [&](std::uint32_t msn) {
+        const Decoded got = b.receive("an acknowledge");
+        require(got.opcode == acknowledge && got.msn() == msn, "expected msn {}, not {}", msn,
+                got.text());
+    };
+    for (std::uint32_t msn = 1; msn <= 3; msn++) {
+        b.send(b.write());
+        expect_msn(msn);
+        b.expected = psn_add(b.expected, 1);
+    }
+    Packet p = b.write();
+    p.psn = request_psn;
+    b.send(p); // a duplicate
+    expect_msn(3);
+    p.psn = psn_add(b.expected, 5);
+    b.send(p); // a gap
+    expect_msn(3);
+    p = b.packet(write_first, reth(b.memory.va(), b.memory.mr->rkey, mtu + 4), pattern(mtu));
+    b.send(p); // half a message
+    expect_msn(3);
+    b.expected = psn_add(b.expected, 1);
+    b.send(b.packet(write_last, {}, pattern(4)));
+    expect_msn(4);
+}
+
+// More READs than max_dest_rd_atomic grants, while the first still sends.
+void run_too_many_reads(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {.max_dest_rd_atomic = 1});
+    constexpr std::uint32_t size = 8 << 20;
+    Buffer big(size);
+    const Mr mr = make_mr(bed.side, big.span(0, size), all_access);
+    const Packet first = b.packet(
+        read_request, reth(reinterpret_cast<std::uint64_t>(big.data()), mr->rkey, size));
+    Packet second = b.packet(read_request, reth(b.memory.va(), b.memory.mr->rkey, 4));
+    second.psn = psn_add(b.expected, size / mtu);
+    b.send(first);
+    b.send(second);
+    // the NAK comes after the responses to the good READ, and is the end of the QP
+    for (std::uint32_t i = 0; i < size / mtu; i++) {
+        const Decoded got = b.receive("a READ response");
+        require(got.opcode >= read_response_first && got.opcode <= read_response_last &&
+                    got.psn == psn_add(b.expected, i),
+                "READ response {}: {}", i + 1, got.text());
+    }
+    b.expect_answer(nak_invalid, second.psn);
+    b.expect_counters({{"resp_remote_invalid_request", 1}});
+    b.expect_event(IBV_EVENT_QP_REQ_ERR);
+    b.expect_state(IBV_QPS_ERR);
+}
+
+// A region that goes away while a READ of it is being answered.
+void run_read_of_dying_region(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    constexpr std::uint32_t size = 8 << 20;
+    Buffer big(size);
+    Mr mr = make_mr(bed.side, big.span(0, size), all_access);
+    b.send(b.packet(read_request, reth(reinterpret_cast<std::uint64_t>(big.data()), mr->rkey, size)));
+    b.receive("the first READ response");
+    mr.reset();
+    // either all of it was sent before, or a NAK says where it ended
+    std::uint32_t psn = psn_add(b.expected, 1);
+    for (;;) {
+        const Decoded got = b.receive("a READ response or a NAK");
+        require(got.psn == psn, "expected psn {:#x}, not {}", psn, got.text());
+        if (got.opcode == acknowledge) {
+            require(got.syndrome() == nak_access, "expected an access NAK, not {}", got.text());
+            b.expect_counters({{access_errors, 1}});
+            b.expect_event(IBV_EVENT_QP_ACCESS_ERR);
+            b.expect_state(IBV_QPS_ERR);
+            return;
+        }
+        if (got.opcode == read_response_last)
+            return;
+        psn = psn_add(psn, 1);
+    }
+}
+
+// The duplicate of a request that was never legal is still only a duplicate.
+void run_duplicate_of_nonsense(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    b.send(b.write());
+    b.expect_ack(b.expected);
+    Packet p = b.packet(write_only, reth(0, 0x12345678, 64), pattern(64, 3));
+    b.send(p);
+    b.expect_ack(b.expected);
+    b.expect_counters({{"duplicate_request", 1}});
+    b.expect_event({});
+    b.expected = psn_add(b.expected, 1);
+    b.expect_alive();
+}
+
+// No acknowledgment is forced when none is asked for, and one ACK answers for all before it.
+void run_unrequested_ack(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    for (int i = 0; i < 5; i++) {
+        Packet p = b.write();
+        p.ackreq = i == 4;
+        b.send(p);
+        b.expected = psn_add(b.expected, 1);
+    }
+    b.expect_ack(psn_add(b.expected, 0xffffff));
+    b.expect_silence("one acknowledge");
+    b.expect_counters({});
+}
+
+// SEND with invalidate of a key that cannot be invalidated remotely.
+void run_send_invalidate(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    b.post_receive(9, 0, 64);
+    b.send(b.packet(send_only_invalidate, word(b.memory.mr->rkey), pattern(64)));
+    b.expect_answer(nak_access, b.expected);
+    b.expect_counters({{access_errors, 1}});
+    b.expect_event(IBV_EVENT_QP_ACCESS_ERR);
+    b.expect_wc(b.recv_cq.get(), IBV_WC_WR_FLUSH_ERR, 9);
+    b.expect_state(IBV_QPS_ERR);
+}
+
 // ---------------------------------------------------------------------------
 // The device as requester, and answers it must not believe
 
@@ -1464,6 +1591,12 @@ void add_cases(Ktap &ktap, Bed &bed, GidKind kind)
     add("psn:read", run_read);
     add("psn:duplicate_read", run_duplicate_read);
     add("psn:duplicate_atomic", run_duplicate_atomic);
+    add("psn:duplicate_of_nonsense", run_duplicate_of_nonsense);
+    add("psn:message_sequence_number", run_msn);
+    add("psn:acknowledge_unasked", run_unrequested_ack);
+    add("nak:too_many_reads", run_too_many_reads);
+    add("nak:read_of_dying_region", run_read_of_dying_region);
+    add("nak:send_invalidate", run_send_invalidate);
     add("req:each_request", run_requests);
     for (const BadAck &row : ignored)
         add(fmt::format("req:{}", row.name), [&row](Bed &b, GidKind k) { run_ignored(b, k, row); });
