@@ -277,7 +277,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 	len = min_t(u64, wqe->length - off, qp->mtu);
 	if (buf->payload_len != len) {
 		rocev2_comp_fail(qp, IB_WC_BAD_RESP_ERR);
-		return ROCEV2_RX_DONE;
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	}
 	if (rocev2_sg_write(qp, wqe->sge, wqe->num_sge, off, len, rocev2_payload(skb)) !=
 	    ROCEV2_MR_OK) {
