@@ -130,10 +130,12 @@ std::string Ring::verify(const Chunk &chunk, std::span<const std::byte> message)
             size_t j = 0;
             while (buffer_.data()[segment.offset + j] == message[done + j])
                 j++;
-            return fmt::format("byte {} of {} is {:#04x}, expected {:#04x} (segment {} of {}, "
+            const bool never = buffer_.data()[segment.offset + j] == chunk.poison;
+            return fmt::format("byte {} of {} is {:#04x}{}, expected {:#04x} (segment {} of {}, "
                                "page offset {:#x})",
                                done + j, message.size(),
                                static_cast<int>(buffer_.data()[segment.offset + j]),
+                               never ? " as before" : "",
                                static_cast<int>(message[done + j]), i, chunk.segments.size(),
                                (segment.offset + j) % page_size);
         }
