@@ -10,5 +10,6 @@ extern "C" {
 #include "mr_cache.h"
 #include "opcode.h"
 #include "psn.h"
+#include "qp_state.h"
 #include "wire.h"
 }

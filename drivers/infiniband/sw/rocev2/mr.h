@@ -10,6 +10,10 @@
 #include <linux/refcount.h>
 #include <rdma/ib_verbs.h>
 
+#include "mr_bounds.h"
+
+#include "mr_bounds.h"
+
 struct ib_dmah;
 struct ib_umem;
 struct rocev2_dev;
@@ -60,15 +64,6 @@ static inline struct rocev2_mr *to_rocev2_mr(struct ib_mr *ibmr)
 	return container_of(ibmr, struct rocev2_mr, ibmr);
 }
 
-/* why a key does not serve; mapped to a wire syndrome and to a completion status elsewhere */
-enum rocev2_mr_status {
-	ROCEV2_MR_OK,
-	ROCEV2_MR_BAD_KEY,	/* no such key, or a stale variant */
-	ROCEV2_MR_BAD_PD,
-	ROCEV2_MR_BAD_ACCESS,
-	ROCEV2_MR_OUT_OF_BOUNDS,
-};
-
 /**
  * rocev2_mr_get() - find a key, check that it allows an access, hold the MR
  * @dev: the device
@@ -81,6 +76,8 @@ enum rocev2_mr_status {
  * @mr: the MR on success; the caller does rocev2_mr_put()
  *
  * Context: softirq, or process context with bottom halves off (takes RCU itself).
+ *
+ * Return: ROCEV2_MR_OK, or why the key does not serve.
  */
 enum rocev2_mr_status rocev2_mr_get(struct rocev2_dev *dev, struct rocev2_mr_cache *cache,
 				    struct ib_pd *pd, u32 key, u64 addr, u64 len, int access,
@@ -99,19 +96,18 @@ static inline void rocev2_mr_put(struct rocev2_mr *mr)
  * @len: in: bytes wanted; out: how many of them are contiguous at the address
  *
  * O(1) for any MR and page size.
+ *
+ * Return: the address.
  */
 static inline void *rocev2_mr_map(const struct rocev2_mr *mr, u64 addr, u32 *len)
 {
-	u64 off, in_block, left;
+	struct rocev2_block_pos pos;
 
 	if (mr->dma)
 		return (void *)(uintptr_t)addr;
-	off = addr - mr->iova + mr->block_offset;
-	in_block = off & ((1ULL << mr->block_shift) - 1);
-	left = (1ULL << mr->block_shift) - in_block;
-	if (*len > left)
-		*len = left;
-	return (char *)mr->table[off >> mr->block_shift] + in_block;
+	pos = rocev2_block_pos(mr->iova, mr->block_offset, mr->block_shift, addr);
+	*len = min_t(u64, *len, rocev2_block_left(pos, mr->block_shift));
+	return (char *)mr->table[pos.index] + pos.offset;
 }
 
 #endif

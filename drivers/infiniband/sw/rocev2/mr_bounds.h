@@ -10,31 +10,13 @@
 
 #include <linux/types.h>
 
-/* access rights of an MR; the values are those of enum ib_access_flags */
-enum rocev2_access {
-	ROCEV2_ACC_LOCAL_WRITE		= 1 << 0,
-	ROCEV2_ACC_REMOTE_WRITE		= 1 << 1,
-	ROCEV2_ACC_REMOTE_READ		= 1 << 2,
-	ROCEV2_ACC_REMOTE_ATOMIC	= 1 << 3,
-};
-
-/* what is about to be done with the memory */
-enum rocev2_mr_use {
-	ROCEV2_USE_GATHER,		/* source of an outgoing message: always allowed */
-	ROCEV2_USE_SCATTER,		/* receive buffer, READ or atomic result */
-	ROCEV2_USE_REMOTE_WRITE,
-	ROCEV2_USE_REMOTE_READ,
-	ROCEV2_USE_REMOTE_ATOMIC,
-};
-
-/* outcome of an MR check: mapped to a syndrome and to a completion status elsewhere */
-enum rocev2_mr_verdict {
+/* why a key does not serve; mapped to a wire syndrome and to a completion status elsewhere */
+enum rocev2_mr_status {
 	ROCEV2_MR_OK,
-	ROCEV2_MR_NO_KEY,		/* no region has this index and variant */
-	ROCEV2_MR_WRONG_PD,
-	ROCEV2_MR_NO_ACCESS,		/* the region lacks the right */
+	ROCEV2_MR_BAD_KEY,	/* no such key, or a stale variant */
+	ROCEV2_MR_BAD_PD,
+	ROCEV2_MR_BAD_ACCESS,
 	ROCEV2_MR_OUT_OF_BOUNDS,
-	ROCEV2_MR_MISALIGNED,		/* an atomic not on its 8 bytes */
 };
 
 /**
@@ -45,6 +27,8 @@ enum rocev2_mr_verdict {
  * @len: its length; 0 is fine anywhere in the region, its end included
  *
  * By subtraction: no sum here can wrap, whatever the peer sent.
+ *
+ * Return: true when it does.
  */
 static inline bool rocev2_bounds_ok(u64 start, u64 length, u64 addr, u64 len)
 {
@@ -53,51 +37,22 @@ static inline bool rocev2_bounds_ok(u64 start, u64 length, u64 addr, u64 len)
 	return len <= length - (addr - start);
 }
 
-/* the right that @use needs; 0 when it needs none */
-static inline u32 rocev2_access_needed(enum rocev2_mr_use use)
-{
-	switch (use) {
-	case ROCEV2_USE_SCATTER:
-		return ROCEV2_ACC_LOCAL_WRITE;
-	case ROCEV2_USE_REMOTE_WRITE:
-		return ROCEV2_ACC_REMOTE_WRITE;
-	case ROCEV2_USE_REMOTE_READ:
-		return ROCEV2_ACC_REMOTE_READ;
-	case ROCEV2_USE_REMOTE_ATOMIC:
-		return ROCEV2_ACC_REMOTE_ATOMIC;
-	case ROCEV2_USE_GATHER:
-		break;
-	}
-	return 0;
-}
-
-static inline bool rocev2_access_ok(u32 granted, enum rocev2_mr_use use)
-{
-	u32 needed = rocev2_access_needed(use);
-
-	return (granted & needed) == needed;
-}
-
-/*
- * A remote right to change memory is void without the local one: refuse the
- * registration instead of the access.
+/**
+ * rocev2_mr_allows() - rights, then bounds; key and PD come before and are mr_check.c's
+ * @granted: the region's enum ib_access_flags
+ * @needed: those that the access needs; 0 for local reads
+ * @start: first address of the region
+ * @length: its length
+ * @addr: first address of the access
+ * @len: its length
  */
-static inline bool rocev2_access_valid(u32 granted)
+static inline enum rocev2_mr_status rocev2_mr_allows(u32 granted, u32 needed, u64 start, u64 length,
+						     u64 addr, u64 len)
 {
-	return !(granted & (ROCEV2_ACC_REMOTE_WRITE | ROCEV2_ACC_REMOTE_ATOMIC)) ||
-	       (granted & ROCEV2_ACC_LOCAL_WRITE);
-}
-
-/* rights, then bounds, then alignment; key and PD come before and are mr_check.c's */
-static inline enum rocev2_mr_verdict
-rocev2_mr_verdict(u32 granted, u64 start, u64 length, enum rocev2_mr_use use, u64 addr, u64 len)
-{
-	if (!rocev2_access_ok(granted, use))
-		return ROCEV2_MR_NO_ACCESS;
+	if ((granted & needed) != needed)
+		return ROCEV2_MR_BAD_ACCESS;
 	if (!rocev2_bounds_ok(start, length, addr, len))
 		return ROCEV2_MR_OUT_OF_BOUNDS;
-	if (use == ROCEV2_USE_REMOTE_ATOMIC && (addr & 7))
-		return ROCEV2_MR_MISALIGNED;
 	return ROCEV2_MR_OK;
 }
 
@@ -120,6 +75,8 @@ struct rocev2_block_pos {
  *
  * The iova's own low bits say nothing of the place in the first block when iova and
  * virtual address differ, hence @first_offset.
+ *
+ * Return: block and offset.
  */
 static inline struct rocev2_block_pos
 rocev2_block_pos(u64 start, u64 first_offset, u8 page_shift, u64 addr)

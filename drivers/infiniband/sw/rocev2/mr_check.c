@@ -54,8 +54,7 @@ static enum rocev2_mr_status check(struct rocev2_mr *mr, const struct ib_pd *pd,
 		return ROCEV2_MR_BAD_PD;
 	if ((mr->access & access) != access)
 		return ROCEV2_MR_BAD_ACCESS;
-	/* by subtraction: no sum of what a peer sent can wrap */
-	if (addr < mr->iova || len > mr->length || addr - mr->iova > mr->length - len)
+	if (!rocev2_bounds_ok(mr->iova, mr->length, addr, len))
 		return ROCEV2_MR_OUT_OF_BOUNDS;
 	return ROCEV2_MR_OK;
 }

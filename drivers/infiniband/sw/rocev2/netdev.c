@@ -115,6 +115,8 @@ void rocev2_gid_del(struct rocev2_dev *dev, const union ib_gid *gid)
  * @gid: the address; IPv4 as mapped GID
  *
  * Context: under RCU.
+ *
+ * Return: true when an entry of the GID table has it.
  */
 bool rocev2_gid_is_local(struct rocev2_dev *dev, const union ib_gid *gid)
 {

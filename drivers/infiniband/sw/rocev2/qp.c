@@ -542,6 +542,8 @@ static int qp_check_attr(struct rocev2_qp *qp, const struct ib_qp_attr *attr, in
 		return -EINVAL;
 	if (mask & IB_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31)
 		return -EINVAL;
+	if (mask & IB_QP_DEST_QPN && attr->dest_qp_num > ROCEV2_QPN_MASK)
+		return -EINVAL;
 	if (mask & IB_QP_PATH_MTU) {
 		if (attr->path_mtu < IB_MTU_256 || attr->path_mtu > IB_MTU_4096)
 			return -EINVAL;
@@ -573,7 +575,7 @@ static void qp_apply(struct rocev2_qp *qp, const struct ib_qp_attr *attr, int ma
 	if (mask & IB_QP_ACCESS_FLAGS)
 		cur->qp_access_flags = attr->qp_access_flags;
 	if (mask & IB_QP_DEST_QPN) {
-		cur->dest_qp_num = attr->dest_qp_num & ROCEV2_QPN_MASK;
+		cur->dest_qp_num = attr->dest_qp_num;
 		qp->dest_qpn = cur->dest_qp_num;
 	}
 	if (mask & IB_QP_PATH_MTU) {
