@@ -500,6 +500,10 @@ private:
 
     void on_send(const ibv_wc &wc)
     {
+        // A failed request completes even if unsignaled: before anything is
+        // taken for done.
+        require(wc.status == IBV_WC_SUCCESS, "{}: request {} failed: \"{}\" (vendor_err {:#x}); {}",
+                name_, wc.wr_id, ibv_wc_status_str(wc.status), wc.vendor_err, state());
         // Completions come in the order of posting; one covers all
         // unsignaled requests before it.
         while (!outstanding_.empty() && !outstanding_.front()->signaled)

@@ -130,12 +130,14 @@ std::string Ring::verify(const Chunk &chunk, std::span<const std::byte> message)
             size_t j = 0;
             while (buffer_.data()[segment.offset + j] == message[done + j])
                 j++;
-            const bool never = buffer_.data()[segment.offset + j] == chunk.poison;
+            size_t never = 0;
+            while (j + never < n && buffer_.data()[segment.offset + j + never] == chunk.poison)
+                never++;
             return fmt::format("byte {} of {} is {:#04x}{}, expected {:#04x} (segment {} of {}, "
                                "page offset {:#x})",
                                done + j, message.size(),
                                static_cast<int>(buffer_.data()[segment.offset + j]),
-                               never ? " as before" : "",
+                               never > 1 ? fmt::format(" ({} bytes never written)", never) : "",
                                static_cast<int>(message[done + j]), i, chunk.segments.size(),
                                (segment.offset + j) % page_size);
         }
