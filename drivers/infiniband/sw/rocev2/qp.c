@@ -297,7 +297,9 @@ void rocev2_qp_error(struct rocev2_qp *qp)
 	qp_set_state(qp, IB_QPS_ERR);
 	qp->flush_backoff = 1;
 	qp->req.rnr_wait = false;
+	qp->req.nak_wait = false;
 	qp->req.ack_deadline = 0;
+	__skb_queue_purge(&qp->req.ahead);
 	rocev2_resp_stop(qp);
 	/* req_run and resp_flush complete all WQEs with flush errors, now and as they are posted */
 	rocev2_req_flush(qp);
@@ -388,6 +390,8 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 	atomic_set(&qp->sched, ROCEV2_QP_IDLE);
 	skb_queue_head_init(&qp->rx_queue);
 	__skb_queue_head_init(&qp->rx_pending);
+	__skb_queue_head_init(&qp->recv.ahead);
+	__skb_queue_head_init(&qp->req.ahead);
 	qp->dev = dev;
 	qp->ibqp = ibqp;
 	qp->type = init->qp_type;
@@ -497,6 +501,8 @@ static void qp_drop_packets(struct rocev2_qp *qp)
 {
 	qp_take_packets(qp);
 	__skb_queue_purge(&qp->rx_pending);
+	__skb_queue_purge(&qp->recv.ahead);
+	__skb_queue_purge(&qp->req.ahead);
 }
 
 /**

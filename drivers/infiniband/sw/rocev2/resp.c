@@ -297,7 +297,8 @@ enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buf
 enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
-	u32 psn = rocev2_rx_buf(skb)->psn;
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	u32 psn = buf->psn;
 
 	rocev2_count(qp->dev, ROCEV2_CNT_OUT_OF_SEQUENCE);
 	/* one NAK a gap: the requester goes back once (9.7.5.1.3) */
@@ -307,6 +308,12 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb
 		rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_PSN_SEQ, ROCEV2_NO_EVENT);
 	else if (recv->nak == ROCEV2_AETH_NAK_PSN_SEQ)
 		recv->nak_psn = psn;
+	/*
+	 * Keep what may just have overtaken: the gap may close without the requester
+	 * sending all again, as if the network had kept the order.
+	 */
+	if (rocev2_psn_diff(buf->psn, recv->epsn) < ROCEV2_WINDOW)
+		return rocev2_rx_keep(&recv->ahead, skb);
 	return ROCEV2_RX_DONE;
 }
 
@@ -376,6 +383,7 @@ void rocev2_resp_stop(struct rocev2_qp *qp)
 	recv->nak = 0;
 	recv->ack_due = false;
 	recv->res_due = recv->res_head;
+	__skb_queue_purge(&recv->ahead);
 }
 
 void rocev2_resp_reset(struct rocev2_qp *qp)
