@@ -215,32 +215,66 @@ void dereg_under_traffic(const Options &options, const Sides &sides, const Link 
             std::memset(source.buffer.data(), 0xff, source.buffer.size());
             std::array sges{sge_of(source.buffer.span(), source.mr.get())};
             const bool read = round % 3 == 2;
-            for (uint64_t id = 0; id < 24; id++) {
-                ibv_send_wr wr = write_request(id, sges, reinterpret_cast<uint64_t>(target.data()),
-                                               mr->rkey);
-                if (read)
-                    wr.opcode = IBV_WR_RDMA_READ;
-                post_send(pair.a.qp.get(), wr);
-            }
-            std::this_thread::sleep_for(std::chrono::microseconds(rng.between(0, 2000)));
-            mr.reset();
-            std::memset(target.data(), 0x5a, target.size());
-            bool refused = false;
-            for (uint64_t id = 0; id < 24; id++) {
-                const ibv_wc wc = must_poll(pair.a.send_cq.get(), "write");
-                require(wc.wr_id == id, "wr_id {}, expected {}", wc.wr_id, id);
-                if (refused)
-                    check_wc(wc, IBV_WC_WR_FLUSH_ERR, id, pair.a.qp.get(), "behind");
-                else if (wc.status != IBV_WC_SUCCESS) {
-                    check_wc(wc, IBV_WC_REM_ACCESS_ERR, id, pair.a.qp.get(), "refused");
-                    refused = true;
+            // A request may run inside ibv_post_send(), so the posting has a
+            // thread of its own.
+            constexpr uint64_t most = 400;
+            std::atomic<uint64_t> posted = 0;
+            std::atomic<uint64_t> completed = 0;
+            std::atomic<bool> stop = false;
+            const uint64_t address = reinterpret_cast<uint64_t>(target.data());
+            const uint32_t rkey = mr->rkey;
+            std::thread poster([&] {
+                try {
+                    while (posted < most && !stop) {
+                        if (posted - completed >= 24) {
+                            std::this_thread::yield();
+                            continue;
+                        }
+                        ibv_send_wr wr = write_request(posted, sges, address, rkey);
+                        if (read)
+                            wr.opcode = IBV_WR_RDMA_READ;
+                        posted++;
+                        post_send(pair.a.qp.get(), wr);
+                    }
+                } catch (const std::exception &error) {
+                    report_failure(error.what());
                 }
+            });
+            std::thread remover([&, delay = rng.between(0, 4000)] {
+                std::this_thread::sleep_for(std::chrono::microseconds(delay));
+                mr.reset();
+                std::memset(target.data(), 0x5a, target.size());
+            });
+            bool refused = false;
+            std::exception_ptr error;
+            try {
+                while (completed < most && !refused) {
+                    const ibv_wc wc = must_poll(pair.a.send_cq.get(), "request");
+                    if (wc.status != IBV_WC_SUCCESS) {
+                        check_wc(wc, IBV_WC_REM_ACCESS_ERR, completed, pair.a.qp.get(), "refused");
+                        refused = true;
+                    } else {
+                        check_wc(wc, IBV_WC_SUCCESS, completed, pair.a.qp.get(), "request");
+                    }
+                    completed++;
+                }
+            } catch (...) {
+                error = std::current_exception();
             }
+            stop = true;
+            poster.join();
+            remover.join();
+            if (error)
+                std::rethrow_exception(error);
+            for (; completed < posted; completed++)
+                check_wc(must_poll(pair.a.send_cq.get(), "behind"), IBV_WC_WR_FLUSH_ERR, completed,
+                         pair.a.qp.get(), "behind");
             cut_off += refused;
             for (const std::byte b : target.span())
                 require(b == std::byte{0x5a}, "memory was written after ibv_dereg_mr returned");
         }
         drain_events(sides.b.context.get());
+        require(cut_off > 0, "no deregistration came while requests were under way");
         diag(fmt::format("{} of {} registrations were cut off by the deregistration", cut_off,
                          rounds));
     }

@@ -500,6 +500,10 @@ private:
 
     void on_send(const ibv_wc &wc)
     {
+        // A failed request completes even if unsignaled: before anything is
+        // taken for done.
+        require(wc.status == IBV_WC_SUCCESS, "{}: request {} failed: \"{}\" (vendor_err {:#x}); {}",
+                name_, wc.wr_id, ibv_wc_status_str(wc.status), wc.vendor_err, state());
         // Completions come in the order of posting; one covers all
         // unsignaled requests before it.
         while (!outstanding_.empty() && !outstanding_.front()->signaled)
@@ -633,6 +637,21 @@ Link data_link(const Sides &sides, const Settings &settings, ibv_mtu mtu)
     return link;
 }
 
+// The error completions still in the CQs, without the flushed ones.
+std::string errors_behind(std::initializer_list<const Endpoint *> ends)
+{
+    std::string text;
+    for (const Endpoint *end : ends)
+        for (const Cq *cq : {&end->send_cq, &end->recv_cq}) {
+            ibv_wc wc{};
+            while (ibv_poll_cq(cq->get(), 1, &wc) == 1)
+                if (wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_WR_FLUSH_ERR)
+                    text += fmt::format("; side {}: wr_id {} \"{}\"", end->side->name, wc.wr_id,
+                                        ibv_wc_status_str(wc.status));
+        }
+    return text;
+}
+
 void run_traffic(const Sides &sides, Workspaces &spaces, const Settings &settings, ibv_mtu mtu, std::vector<Kind> kinds,
                  const std::string &name, bool events)
 {
@@ -652,6 +671,7 @@ void run_traffic(const Sides &sides, Workspaces &spaces, const Settings &setting
     }
     auto last_progress = Clock::now();
     bool armed = true;
+    const auto move = [&] {
     while (!forth.done() || !back.done()) {
         const bool progress = forth.pump() | back.pump();
         if (progress) {
@@ -676,6 +696,13 @@ void run_traffic(const Sides &sides, Workspaces &spaces, const Settings &setting
             if (!sleep_on_events(wait, timed ? milliseconds(1) : milliseconds(2000)) && !timed)
                 require(!(forth.pump() | back.pump()), "a completion raised no event");
         }
+    }
+    };
+    try {
+        move();
+    } catch (const Failure &failure) {
+        // A flushed receive is seen before the error that caused the flush.
+        fail("{}{}", failure.what(), errors_behind({&a, &b}));
     }
     forth.final_checks();
     back.final_checks();

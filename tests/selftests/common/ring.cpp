@@ -130,10 +130,14 @@ std::string Ring::verify(const Chunk &chunk, std::span<const std::byte> message)
             size_t j = 0;
             while (buffer_.data()[segment.offset + j] == message[done + j])
                 j++;
-            return fmt::format("byte {} of {} is {:#04x}, expected {:#04x} (segment {} of {}, "
+            size_t never = 0;
+            while (j + never < n && buffer_.data()[segment.offset + j + never] == chunk.poison)
+                never++;
+            return fmt::format("byte {} of {} is {:#04x}{}, expected {:#04x} (segment {} of {}, "
                                "page offset {:#x})",
                                done + j, message.size(),
                                static_cast<int>(buffer_.data()[segment.offset + j]),
+                               never > 1 ? fmt::format(" ({} bytes never written)", never) : "",
                                static_cast<int>(message[done + j]), i, chunk.segments.size(),
                                (segment.offset + j) % page_size);
         }

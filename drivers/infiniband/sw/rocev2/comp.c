@@ -169,6 +169,8 @@ static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
 	struct rocev2_req *req = &qp->req;
 
 	rocev2_count(qp->dev, ROCEV2_CNT_REQ_RNR_NAK);
+	/* the peer is there and the request reached it: not a transport retry */
+	req->retry_left = qp->attr.retry_cnt;
 	/* 7 means for ever (11.2.5.4) */
 	if (qp->attr.rnr_retry != 7) {
 		if (!req->rnr_left) {
@@ -275,7 +277,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 	len = min_t(u64, wqe->length - off, qp->mtu);
 	if (buf->payload_len != len) {
 		rocev2_comp_fail(qp, IB_WC_BAD_RESP_ERR);
-		return ROCEV2_RX_DONE;
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	}
 	if (rocev2_sg_write(qp, wqe->sge, wqe->num_sge, off, len, rocev2_payload(skb)) !=
 	    ROCEV2_MR_OK) {

@@ -94,6 +94,8 @@ static void mr_free(struct rocev2_mr *mr)
 	struct rocev2_dev *dev = mr->dev;
 
 	xa_erase(&dev->mrs, mr->ibmr.lkey >> 8);
+	/* who reads the new generation no longer finds the key; pairs with find() */
+	smp_mb__before_atomic();
 	atomic64_inc(&dev->mr_generation);
 	rocev2_mr_put(mr);
 	wait_for_completion(&mr->idle);
@@ -132,6 +134,8 @@ struct ib_mr *rocev2_get_dma_mr(struct ib_pd *ibpd, int access)
  */
 static int fill_table(struct rocev2_mr *mr, u64 start)
 {
+	/* no log lines for a size that an application chose */
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
 	struct ib_block_iter biter;
 	unsigned long block_size;
 	size_t num, i = 0;
@@ -142,8 +146,8 @@ static int fill_table(struct rocev2_mr *mr, u64 start)
 	num = ib_umem_num_dma_blocks(mr->umem, block_size);
 	/* kvmalloc() stops at INT_MAX; 2^40 bytes of small pages need 2^31 */
 	mr->table = num > INT_MAX / sizeof(*mr->table) / 2 ?
-		    __vmalloc(array_size(num, sizeof(*mr->table)), GFP_KERNEL_ACCOUNT) :
-		    kvmalloc_array(num, sizeof(*mr->table), GFP_KERNEL_ACCOUNT);
+		    __vmalloc(array_size(num, sizeof(*mr->table)), gfp) :
+		    kvmalloc_array(num, sizeof(*mr->table), gfp);
 	if (!mr->table)
 		return -ENOMEM;
 	mr->block_shift = ilog2(block_size);

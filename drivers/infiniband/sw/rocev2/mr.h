@@ -12,8 +12,6 @@
 
 #include "mr_bounds.h"
 
-#include "mr_bounds.h"
-
 struct ib_dmah;
 struct ib_umem;
 struct rocev2_dev;

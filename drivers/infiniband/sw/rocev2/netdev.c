@@ -153,6 +153,9 @@ static bool is_roce_v2(const struct sk_buff *skb)
 		struct ipv6hdr _ip6;
 
 		ip6 = skb_header_pointer(skb, 0, sizeof(_ip6), &_ip6);
+		/* the parser looks behind a fragment header, and drops what is ours */
+		if (ip6 && ip6->version == 6 && ip6->nexthdr == NEXTHDR_FRAGMENT)
+			return !skb_is_gso(skb);
 		if (!ip6 || ip6->version != 6 || ip6->nexthdr != IPPROTO_UDP)
 			return false;
 		udp_off = sizeof(*ip6);

@@ -46,6 +46,16 @@ void rocev2_qp_kick(struct rocev2_qp *qp)
 	int new;
 
 	do {
+		/*
+		 * Leave an idle QP to the verb that waits for it, which kicks when it is
+		 * done: a stream of packets would keep it QUEUED nearly all the time. The
+		 * work is out before @waiters is read; pairs with atomic_dec() in disown.
+		 */
+		if (old == ROCEV2_QP_IDLE) {
+			smp_mb();
+			if (atomic_read(&qp->waiters))
+				return;
+		}
 		new = old == ROCEV2_QP_IDLE ? ROCEV2_QP_QUEUED :
 		      old == ROCEV2_QP_RUNNING ? ROCEV2_QP_AGAIN : old;
 	} while (!atomic_try_cmpxchg(&qp->sched, &old, new));
@@ -521,7 +531,8 @@ int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 /* attributes that need more than ib_modify_qp_is_ok(); no change is made */
 static int qp_check_attr(struct rocev2_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
-	struct ib_port_attr port;
+	struct net_device *ndev;
+	int mtu;
 
 	if (mask & IB_QP_PKEY_INDEX && attr->pkey_index != 0)
 		return -EINVAL;
@@ -547,9 +558,14 @@ static int qp_check_attr(struct rocev2_qp *qp, const struct ib_qp_attr *attr, in
 	if (mask & IB_QP_PATH_MTU) {
 		if (attr->path_mtu < IB_MTU_256 || attr->path_mtu > IB_MTU_4096)
 			return -EINVAL;
-		if (ib_query_port(&qp->dev->ibdev, ROCEV2_PORT, &port))
+		/* not ib_query_port(), which takes RTNL: connections are made by the thousand */
+		rcu_read_lock();
+		ndev = rcu_dereference(qp->dev->ndev);
+		mtu = ndev ? rocev2_netdev_mtu(READ_ONCE(ndev->mtu)) : 0;
+		rcu_read_unlock();
+		if (!mtu)
 			return -ENODEV;
-		if (attr->path_mtu > port.active_mtu)
+		if (attr->path_mtu > mtu)
 			return -EINVAL;
 	}
 	return 0;

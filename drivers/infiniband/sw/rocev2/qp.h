@@ -240,7 +240,7 @@ struct rocev2_resp_res {
  * struct rocev2_recv_qp - responder, the receive side of a QP
  * @epsn: next expected PSN
  * @msn: message sequence number, counts completed requests
- * @nak_psn: PSN of the pending NAK
+ * @nak_psn: PSN of the pending NAK; of a sequence error: the last PSN dropped for the gap
  * @va: WRITE in progress: where its next byte goes
  * @rkey: WRITE in progress: key
  * @resid: WRITE in progress: bytes to come

@@ -214,15 +214,21 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 {
 	struct rocev2_req *req = &qp->req;
-	u64 skip = (u64)(u32)rocev2_psn_diff(req->psn, wqe->first_psn) << qp->mtu_shift;
+	u32 index = rocev2_psn_diff(req->psn, wqe->first_psn);
 	u32 packets = rocev2_psn_diff(wqe->last_psn, req->psn) + 1;
+	u32 part = ROCEV2_MAX_READ_PSNS - index % ROCEV2_MAX_READ_PSNS;
+	u64 skip = (u64)index << qp->mtu_shift;
 	u32 len = wqe->length - skip;
 	struct rocev2_reth *reth;
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	if (packets > ROCEV2_MAX_READ_PSNS) {
-		packets = ROCEV2_MAX_READ_PSNS;
+	/*
+	 * A repeat ends where the first request did: beyond lie PSNs that the responder
+	 * has not seen, and it answers only what it was asked before (9.7.4.1.4).
+	 */
+	if (packets > part) {
+		packets = part;
 		len = packets << qp->mtu_shift;
 	}
 	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*reth), 0);
@@ -347,7 +353,7 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 
 	if (rocev2_qp_state(qp) & ROCEV2_QPS_FLUSH_SEND) {
 		rocev2_req_flush(qp);
-		return 0;
+		return sq->una != sq->pull ? budget : 0;
 	}
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait)
 		return 0;
@@ -401,8 +407,12 @@ void rocev2_req_go_back(struct rocev2_qp *qp, u32 psn)
 void rocev2_req_flush(struct rocev2_qp *qp)
 {
 	struct rocev2_sq *sq = &qp->sq;
+	u32 left = rocev2_ring_capacity(&sq->ring);
 
 	while (sq->una != sq->pull || pull_one(sq)) {
+		/* an application that keeps posting must not keep us here: req_run goes on */
+		if (!left--)
+			break;
 		/* keep the order of the indices for those who look while we flush */
 		if (sq->cur == sq->una)
 			sq->cur++;

@@ -128,7 +128,8 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		resp_complete(qp, IB_WC_LOC_QP_OP_ERR, skb);
 		return;
 	}
-	if (buf->payload_len > recv->wqe.length - recv->received) {
+	/* a message has 2^31 bytes at most (C9-26), whatever the WQE could take */
+	if (buf->payload_len > min_t(u64, recv->wqe.length, ROCEV2_MAX_MSG) - recv->received) {
 		rocev2_count(qp->dev, ROCEV2_CNT_RESP_LOCAL_LENGTH);
 		rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_INV_REQ, ROCEV2_NO_EVENT);
 		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
@@ -295,10 +296,17 @@ enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buf
 
 enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb)
 {
+	struct rocev2_recv_qp *recv = &qp->recv;
+	u32 psn = rocev2_rx_buf(skb)->psn;
+
 	rocev2_count(qp->dev, ROCEV2_CNT_OUT_OF_SEQUENCE);
 	/* one NAK a gap: the requester goes back once (9.7.5.1.3) */
-	if (!qp->recv.gap)
-		rocev2_resp_nak(qp, qp->recv.epsn, ROCEV2_AETH_NAK_PSN_SEQ, ROCEV2_NO_EVENT);
+	if (recv->nak == ROCEV2_AETH_NAK_PSN_SEQ && rocev2_psn_before(psn, recv->nak_psn))
+		psn = recv->nak_psn;
+	if (!recv->gap)
+		rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_PSN_SEQ, ROCEV2_NO_EVENT);
+	else if (recv->nak == ROCEV2_AETH_NAK_PSN_SEQ)
+		recv->nak_psn = psn;
 	return ROCEV2_RX_DONE;
 }
 
@@ -312,10 +320,15 @@ u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp)
 
 static void resp_flush_recv(struct rocev2_qp *qp)
 {
+	int left = ROCEV2_RUN_BUDGET;
+
 	if (qp->recv.have_wqe)
 		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
-	while (rocev2_rq_next(qp))
+	while (left-- && rocev2_rq_next(qp))
 		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
+	/* an application that keeps posting must not keep us here */
+	if (rocev2_rq_posted(&qp->rq))
+		rocev2_qp_kick(qp);
 }
 
 void rocev2_resp_flush(struct rocev2_qp *qp)
@@ -331,6 +344,11 @@ void rocev2_resp_flush(struct rocev2_qp *qp)
 	if (!(nak || recv->ack_due) || rocev2_resp_reads_due(qp))
 		return;
 	recv->ack_due = false;
+	/* nothing of what a gap made us drop is missing any more: no reason to go back */
+	if (nak == ROCEV2_AETH_NAK_PSN_SEQ && rocev2_psn_after(recv->epsn, recv->nak_psn)) {
+		recv->nak = 0;
+		nak = 0;
+	}
 	if (!nak) {
 		rocev2_tx_ack(qp, rocev2_psn_add(recv->epsn, -1), rocev2_resp_ack_syndrome(qp),
 			      recv->msn);

@@ -36,6 +36,7 @@ struct rocev2_resp_res *rocev2_resp_res_alloc(struct rocev2_qp *qp)
 		res = res_at(recv, recv->res_due);
 		if (res->due && !res->again)
 			return NULL;
+		res->due = false;
 		recv->res_due++;
 	}
 	res = res_at(recv, recv->res_head++);
@@ -53,8 +54,9 @@ struct rocev2_resp_res *rocev2_resp_res_find(struct rocev2_qp *qp, u32 psn)
 
 	if (!recv->res_count)
 		return NULL;
-	for (i = 0; i <= recv->res_mask; i++) {
-		struct rocev2_resp_res *res = &recv->res[i];
+	/* newest first: an old entry may have the same PSNs, 2^24 packets ago */
+	for (i = 0; i < recv->res_count; i++) {
+		struct rocev2_resp_res *res = res_at(recv, recv->res_head - 1 - i);
 
 		if (res->valid && rocev2_psn_between(psn, res->first_psn, res->last_psn))
 			return res;

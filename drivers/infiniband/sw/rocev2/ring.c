@@ -70,7 +70,9 @@ int rocev2_ring_alloc(struct rocev2_ring *ring, u32 slots, size_t elem_size,
 	ring->size = PAGE_ALIGN(bytes);
 	ring->mask = num - 1;
 	ring->elem_shift = ilog2(elem_size);
-	ring->buf = vmalloc_user(ring->size);
+	/* whoever chooses the size pays: rings count against the application's memory cgroup */
+	ring->buf = __vmalloc(ring->size, __GFP_ZERO | __GFP_NOWARN |
+					  (ucontext ? GFP_KERNEL_ACCOUNT : GFP_KERNEL));
 	if (!ring->buf)
 		return -ENOMEM;
 	ring->buf->log2_elem_size = ring->elem_shift;
@@ -122,7 +124,9 @@ void rocev2_mmap_free(struct rdma_user_mmap_entry *rdma)
 int rocev2_mmap(struct ib_ucontext *ucontext, struct vm_area_struct *vma)
 {
 	struct rdma_user_mmap_entry *rdma;
-	int ret;
+	unsigned long off;
+	int ret = 0;
+	void *buf;
 
 	/* a private mapping would be a copy that the kernel never sees */
 	if (!(vma->vm_flags & VM_SHARED))
@@ -131,7 +135,10 @@ int rocev2_mmap(struct ib_ucontext *ucontext, struct vm_area_struct *vma)
 	rdma = rdma_user_mmap_entry_get(ucontext, vma);
 	if (!rdma)
 		return -EINVAL;
-	ret = remap_vmalloc_range(vma, to_mmap_entry(rdma)->buf, 0);
+	buf = to_mmap_entry(rdma)->buf;
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
+	for (off = 0; !ret && off < vma->vm_end - vma->vm_start; off += PAGE_SIZE)
+		ret = vm_insert_page(vma, vma->vm_start + off, vmalloc_to_page(buf + off));
 	rdma_user_mmap_entry_put(rdma);
 	return ret;
 }

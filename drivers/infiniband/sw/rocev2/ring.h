@@ -22,7 +22,7 @@ struct vm_area_struct;
 
 /**
  * struct rocev2_ring - the kernel's side of one ring
- * @buf: the shared memory (vmalloc_user)
+ * @buf: the shared memory (vmalloc)
  * @size: bytes of @buf, a multiple of PAGE_SIZE
  * @mask: number of slots - 1
  * @elem_shift: log2 of an element's size in bytes

@@ -3,6 +3,7 @@
  * Receive stages of the QP's owner before any header is acted on: the ICRC, and
  * whether this QP takes this packet from this sender.
  */
+#include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 
@@ -55,9 +56,23 @@ enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct sk_buff
 	return ROCEV2_RX_CONTINUE;
 }
 
+/*
+ * A VLAN is a network of its own: the same addresses in another one are another peer.
+ * Tag 0 is only a priority. Tags arrive out of line: the core strips inline ones.
+ */
+static bool same_vlan(const struct rocev2_path *path, const struct sk_buff *skb)
+{
+	u16 want = path->vlan ? path->vlan_tci & VLAN_VID_MASK : 0;
+	u16 got = skb_vlan_tag_present(skb) ? skb_vlan_tag_get_id(skb) : 0;
+
+	return want == got;
+}
+
 /* the addresses must be those of the connection (annex A17.9.2: the QP's address vector) */
 static bool same_path(const struct rocev2_path *path, const struct sk_buff *skb)
 {
+	if (!same_vlan(path, skb))
+		return false;
 	if (rocev2_rx_buf((struct sk_buff *)skb)->flags & ROCEV2_RX_IPV6) {
 		const struct ipv6hdr *ip6h = (struct ipv6hdr *)skb->data;
 

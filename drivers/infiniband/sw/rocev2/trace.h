@@ -19,7 +19,8 @@ ROCEV2_COUNTERS(ROCEV2_COUNTER_TRACE_ENUM)
 
 #define ROCEV2_COUNTER_TRACE(id, str) { ROCEV2_CNT_##id, str },
 #define rocev2_show_reason(reason) \
-	__print_symbolic(reason, ROCEV2_COUNTERS(ROCEV2_COUNTER_TRACE) { ROCEV2_CNT_MAX, "unknown" })
+	__print_symbolic(reason, \
+			 ROCEV2_COUNTERS(ROCEV2_COUNTER_TRACE) { ROCEV2_CNT_MAX, "unknown" })
 
 DECLARE_EVENT_CLASS(rocev2_packet,
 		    TP_PROTO(u32 qpn, u32 psn, u8 opcode, u32 len),

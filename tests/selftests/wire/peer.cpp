@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+//
+// See peer.hpp.
+#include "wire/peer.hpp"
+
+#include "common/ktap.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace rocev2::wire {
+
+using test::fail;
+using test::require;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// A socket belongs to the namespace it was made in: enter, make, return.
+int socket_in(const std::string &netns)
+{
+    const int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (!netns.empty()) {
+        const int there = open(("/run/netns/" + netns).c_str(), O_RDONLY | O_CLOEXEC);
+        require(there >= 0 && !setns(there, CLONE_NEWNET), "cannot enter network namespace {}: {}",
+                netns, std::strerror(errno));
+        close(there);
+    }
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+    const int error = errno;
+    if (!netns.empty() && setns(home, CLONE_NEWNET))
+        fail("cannot return from network namespace {}: {}", netns, std::strerror(errno));
+    close(home);
+    require(fd >= 0, "cannot open a packet socket: {}", std::strerror(error));
+    return fd;
+}
+
+} // namespace
+
+Peer::Peer(const std::string &netns, const std::string &interface) : fd_(socket_in(netns))
+{
+    require(!interface.empty(), "no interface of the far end named: give --peer-if");
+    ifreq request{};
+    std::strncpy(request.ifr_name, interface.c_str(), IFNAMSIZ - 1);
+    require(!ioctl(fd_, SIOCGIFINDEX, &request), "no interface {} in namespace \"{}\"", interface,
+            netns);
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = request.ifr_ifindex;
+    require(!bind(fd_, reinterpret_cast<const sockaddr *>(&address), sizeof(address)),
+            "cannot bind to {}: {}", interface, std::strerror(errno));
+    require(!ioctl(fd_, SIOCGIFHWADDR, &request), "no address of {}", interface);
+    std::memcpy(mac_.data(), request.ifr_hwaddr.sa_data, mac_.size());
+    const int size = 64 << 20;
+    setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+    const int one = 1;
+    setsockopt(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
+}
+
+Peer::~Peer()
+{
+    close(fd_);
+}
+
+void Peer::send(const Bytes &frame) const
+{
+    const ssize_t sent = ::send(fd_, frame.data(), frame.size(), 0);
+    require(sent == static_cast<ssize_t>(frame.size()), "cannot send a frame of {} bytes: {}",
+            frame.size(), std::strerror(errno));
+}
+
+std::optional<Decoded> Peer::receive(const Mac &from, milliseconds limit) const
+{
+    const auto end = Clock::now() + limit;
+    std::array<std::uint8_t, 65536> room;
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+        pollfd waiting{fd_, POLLIN, 0};
+        if (poll(&waiting, 1, std::max(0, static_cast<int>(left.count()))) <= 0)
+            return {};
+        const ssize_t n = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+        if (n <= 0)
+            continue;
+        const auto packet = decode(std::span(room).first(static_cast<std::size_t>(n)));
+        if (!packet || packet->smac != from)
+            continue;
+        require(packet->flaws.empty(), "the device sent a bad packet: {}", packet->text());
+        return packet;
+    }
+}
+
+void Peer::drain() const
+{
+    std::array<std::uint8_t, 65536> room;
+    while (recv(fd_, room.data(), room.size(), MSG_DONTWAIT) > 0)
+        ;
+}
+
+Counters::Counters(std::string device)
+    : directory_("/sys/class/infiniband/" + device + "/ports/1/hw_counters")
+{
+    // ib_core shows values up to this many milliseconds old
+    std::ofstream(directory_ + "/lifespan") << 0;
+}
+
+std::map<std::string, std::uint64_t> Counters::read() const
+{
+    // one tick of the oldest clock (100 Hz): a value read in the same tick is a cached one
+    std::this_thread::sleep_for(milliseconds(11));
+    static const std::array<std::string, 7> moving{"rx_packets", "rx_bytes",  "tx_packets", "tx_bytes",
+                                                   "lifespan",   "mr_cache_hit", "mr_cache_miss"};
+    std::map<std::string, std::uint64_t> values;
+    for (const auto &entry : std::filesystem::directory_iterator(directory_)) {
+        const std::string name = entry.path().filename();
+        if (std::find(moving.begin(), moving.end(), name) == moving.end())
+            std::ifstream(entry.path()) >> values[name];
+    }
+    require(!values.empty(), "no counters in {}", directory_);
+    return values;
+}
+
+} // namespace rocev2::wire

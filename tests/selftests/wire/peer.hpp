@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+//
+// The far end of the cable: a packet socket that sends frames as given and hands out what the
+// device under test sends, each packet checked.
+#pragma once
+
+#include "wire/packet.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace rocev2::wire {
+
+class Peer {
+public:
+    // The interface of the far end in its network namespace ("" for the current one).
+    Peer(const std::string &netns, const std::string &interface);
+    ~Peer();
+    Peer(const Peer &) = delete;
+    Peer &operator=(const Peer &) = delete;
+
+    void send(const Bytes &frame) const;
+
+    // The next RoCE v2 packet from `from`; none when the time is over. A packet that no sender
+    // may send fails the case.
+    std::optional<Decoded> receive(const Mac &from, std::chrono::milliseconds limit) const;
+    void drain() const;
+
+    const Mac &mac() const { return mac_; }
+
+private:
+    int fd_ = -1;
+    Mac mac_{};
+};
+
+// hw_counters of a device. Names that move with every packet are left out.
+class Counters {
+public:
+    explicit Counters(std::string device);
+    std::map<std::string, std::uint64_t> read() const;
+
+private:
+    std::string directory_;
+};
+
+} // namespace rocev2::wire
