@@ -14,14 +14,16 @@ namespace {
 
 const fs::path kCheckoutInJail = "/rocev2";
 
-/* What a build in the source tree left there must not be taken along. */
-bool IsProduct(const fs::path &file)
+/* By what it is, so that what a build in the source tree left there is not taken along. */
+bool IsSource(const fs::path &file)
 {
-    static const std::set<std::string> kExtensions = {".o", ".ko", ".mod", ".cmd", ".symvers", ".order", ".a", ".d"};
+    static const std::set<std::string> kExtensions = {".c", ".h", ".S"};
+    static const std::set<std::string> kNames = {"Kbuild", "Kconfig", "Makefile"};
     const std::string name = file.filename();
 
-    return name.starts_with(".") || name.ends_with(".mod.c") || name == "compat_config.h" ||
-           kExtensions.contains(file.extension());
+    if (name.starts_with(".") || name.ends_with(".mod.c") || name == "compat_config.h")
+        return false;
+    return kExtensions.contains(file.extension()) || kNames.contains(name);
 }
 
 std::set<fs::path> SourceFiles(const fs::path &tree)
@@ -35,7 +37,7 @@ std::set<fs::path> SourceFiles(const fs::path &tree)
         if (!fs::exists(tree / top))
             continue;
         for (const auto &entry : fs::recursive_directory_iterator(tree / top))
-            if (entry.is_regular_file() && !IsProduct(entry.path()))
+            if (entry.is_regular_file() && IsSource(entry.path()))
                 files.insert(fs::relative(entry.path(), tree));
     }
     return files;
@@ -118,7 +120,7 @@ fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::
     return module;
 }
 
-fs::path BuildSelftests(const fs::path &checkout, const Root &root)
+fs::path BuildSelftests(const fs::path &checkout, const Root &root, bool programs)
 {
     const fs::path source = checkout / "tests/selftests";
     const std::string where = root.path == "/" ? "host" : root.suite;
@@ -128,9 +130,9 @@ fs::path BuildSelftests(const fs::path &checkout, const Root &root)
 
     fs::create_directories(stage);
     Command make{{"make", "-C", InRoot(root, checkout, source), "OUTPUT=" + InRoot(root, checkout, stage).string(),
-                  "BUILD=" + InRoot(root, checkout, build / "cmake").string(), fmt::format("JOBS={}", Processors()), "stage"}};
+                  "BUILD=" + InRoot(root, checkout, build / "cmake").string(), fmt::format("JOBS={}", Processors()), programs ? "stage" : "scripts"}};
     make.jail = JailWithCheckout(root, checkout, {});
-    RunStep(make, fmt::format("building the test programs in the {} root", where), log);
+    RunStep(make, fmt::format("{} in the {} root", programs ? "building the test programs" : "laying out the scripts", where), log);
     return stage;
 }
 

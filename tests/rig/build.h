@@ -10,8 +10,9 @@ namespace rig {
  * do not meet. `arguments` go to make; a build with any is kept apart. */
 fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::vector<std::string> &arguments = {});
 
-/* The directory with all selftests: the scripts, and the programs built in the root they will run in. */
-fs::path BuildSelftests(const fs::path &checkout, const Root &root);
+/* The directory with all selftests: the scripts, and the programs (unless none are
+ * wanted) built in the root they will run in. */
+fs::path BuildSelftests(const fs::path &checkout, const Root &root, bool programs = true);
 
 /* Where builds go: below the checkout, ignored by git. */
 fs::path BuildDirectory(const fs::path &checkout);

@@ -36,7 +36,7 @@ Kernel ChosenKernel(const Arguments &arguments)
 {
     if (arguments.rig == "uml")
         return UmlKernel(arguments.run.checkout, arguments.variant);
-    return StockKernel(arguments.kernel, false);
+    return StockKernel(arguments.kernel, arguments.run.host_root);
 }
 
 /* Those named, or all that run on this kernel; the name without its suffix will do. */
@@ -83,10 +83,11 @@ int Demo(Arguments arguments)
     NeedRoot();
     Note("caching in {}", CacheDirectory().string());
     if (arguments.demo_rig == "uml")
-        return RunDemo(arguments.run, UmlKernel(arguments.run.checkout, "release"), false);
+        return RunDemo(arguments.run, UmlKernel(arguments.run.checkout, "release"));
     /* The host's own distribution: no root to debootstrap, no kernel to build. */
+    arguments.run.host_root = true;
     NeedPackages({"qemu-system-x86"});
-    return RunDemo(arguments.run, StockKernel(HostDistribution().version == 12 ? "6.1" : "6.12", true), true);
+    return RunDemo(arguments.run, StockKernel(HostDistribution().version == 12 ? "6.1" : "6.12", true));
 }
 
 /* All kernels whose modules must build and load. */
@@ -167,6 +168,7 @@ int main(int argc, char **argv)
     run->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
     add_link_type(run);
     run->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
+    run->add_flag("--host-root", arguments.run.host_root, "QEMU and user land of this host instead of a cached Debian root");
     run->add_option("--exec", arguments.command, "run this shell command in the guest instead of tests");
     run->add_option("--timeout", arguments.timeout, "of --exec, in seconds")->check(CLI::PositiveNumber)->capture_default_str();
     run->add_option("TEST", arguments.tests, "names of tests");

@@ -31,10 +31,10 @@ struct Prepared {
     fs::path selftests;
 };
 
-Prepared Prepare(const RunOptions &options, const Kernel &kernel)
+Prepared Prepare(const RunOptions &options, const Kernel &kernel, bool programs = true)
 {
     const std::vector<std::string> strict = {"W=1", "C=1", "CF=-D__CHECK_ENDIAN__"};
-    Prepared prepared{kernel, {}, BuildSelftests(options.checkout, kernel.root)};
+    Prepared prepared{kernel, {}, BuildSelftests(options.checkout, kernel.root, programs)};
 
     if (options.link_type == "rocev2")
         prepared.module =
@@ -82,6 +82,7 @@ Boot MakeBoot(const Prepared &prepared, const RunOptions &options, const std::st
     boot.script = Script(prepared, options, body);
     boot.directory = BuildDirectory(options.checkout) / "guests" / (prepared.kernel.name + "-" + name);
     boot.guest_init = options.guest_init;
+    boot.host_qemu = options.host_root;
     boot.shares = {{prepared.selftests, "/run/rocev2/tests"},
                    {prepared.kernel.modules, "/run/rocev2/kernel/lib/modules/" + prepared.kernel.release}};
     if (!prepared.module.empty())
@@ -276,15 +277,14 @@ int RunCommand(const RunOptions &options, const Kernel &kernel, const std::strin
     return outcome.status;
 }
 
-int RunDemo(const RunOptions &options, const Kernel &kernel, bool host_qemu)
+int RunDemo(const RunOptions &options, const Kernel &kernel)
 {
     constexpr auto kPatience = std::chrono::seconds(300);
-    const Prepared prepared = Prepare(options, kernel);
+    const Prepared prepared = Prepare(options, kernel, false);
     Printer printer;
     Boot boot = MakeBoot(prepared, options, "demo", "./demo.sh");
 
     boot.timeout = kPatience;
-    boot.host_qemu = host_qemu;
     boot.on_output = [&](const std::string &line) { printer.Line(line); };
     Note("booting {} (Linux {})", kernel.rig == Rig::kUml ? "User-Mode Linux" : "a virtual machine with Debian's own kernel",
          kernel.release);

@@ -35,6 +35,7 @@ struct RunOptions {
     bool allow_skip = false;
     bool strict_build = false;		/* with sparse and W=1 */
     std::string link_type = "rocev2";	/* others: to try a test on a peer */
+    bool host_root = false;		/* the host's root and QEMU instead of the cached ones */
     int stretch = 1;			/* of all time-outs */
 };
 
@@ -45,6 +46,6 @@ Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vect
 int RunCommand(const RunOptions &options, const Kernel &kernel, const std::string &command, std::chrono::seconds timeout);
 
 /* The demonstration: two linked devices, ib_write_bw between two namespaces. */
-int RunDemo(const RunOptions &options, const Kernel &kernel, bool host_qemu);
+int RunDemo(const RunOptions &options, const Kernel &kernel);
 
 } // namespace rig

@@ -111,10 +111,22 @@ link_is_active() {
 	rdma link show "$1/1" | grep -q 'state ACTIVE'
 }
 
-# A GID table can have a thousand entries, so one grep reads it all.
+# read_port DEV COMMAND...: run a command in the sysfs directory of its port, in the namespace that holds its netdev:
+# a kernel may show the device nowhere else.
+read_port() {
+	local ns=$NS_B dir=/sys/class/infiniband/$1/ports/1
+
+	case $1 in
+	*a_[0-9]*) ns=$NS_A ;;
+	esac
+	shift
+	ip netns exec "$ns" env -C "$dir" "$@"
+}
+
+# INDEX:GID lines.  A GID table can have a thousand entries, so one grep reads it all.
 list_gids() {
-	grep -Hv '^0000:0000:0000:0000:0000:0000:0000:0000$' /sys/class/infiniband/"$1"/ports/1/gids/* 2>/dev/null |
-		sed 's,.*/gids/,,' | sort -n
+	read_port "$1" grep -rv '^0000:0000:0000:0000:0000:0000:0000:0000$' gids 2>/dev/null |
+		sed 's,.*gids/,,' | sort -n
 }
 
 # DAD is off or done, so the GID is there.
@@ -190,15 +202,15 @@ gid_indices() {
 	for entry in $(list_gids "$1"); do
 		index=${entry%%:*}
 		[ -z "$2" ] || [ "${entry#*:}" = "$2" ] || continue
-		if [ "$(cat "/sys/class/infiniband/$1/ports/1/gid_attrs/types/$index")" = "RoCE v2" ]; then
+		if [ "$(read_port "$1" cat "gid_attrs/types/$index")" = "RoCE v2" ]; then
 			echo "$index"
 		fi
 	done
 }
 
-# A value of /sys/class/infiniband/DEV/ports/1/hw_counters
+# counter DEV NAME
 counter() {
-	cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"
+	read_port "$1" cat "hw_counters/$2"
 }
 
 # A server is ready when it listens on the TCP port of its handshake.

@@ -16,7 +16,7 @@ ibv_rc_pingpong --help 2>&1 | grep -q -- --chk && check_data=-c
 
 plan $((2 * $(echo "$gids" | wc -w) + 5 + 1))
 for gid in $gids; do
-	name="GID $gid ($(cat "/sys/class/infiniband/$DEV_A/ports/1/gids/$gid"))"
+	name="GID $gid ($(read_port "$DEV_A" cat "gids/$gid"))"
 	check "$name" between ibv_rc_pingpong $check_data -g "$gid" -n 200
 	check "$name, events" between ibv_rc_pingpong $check_data -g "$gid" -n 200 -e
 done
