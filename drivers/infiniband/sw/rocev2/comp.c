@@ -60,6 +60,11 @@ void rocev2_comp_complete(struct rocev2_qp *qp, enum ib_wc_status status)
 		wc.byte_len = wqe->length;
 	else if (rocev2_comp_is_rd(wqe->opcode))
 		wc.byte_len = sizeof(u64);
+	/* what completes without having been sent: keep una <= assigned, cur */
+	if (sq->cur == sq->una)
+		sq->cur++;
+	if (sq->assigned == sq->una)
+		sq->assigned++;
 	/* the slot is the consumer's again before it learns of the completion */
 	sq->una++;
 	rocev2_ring_set_consumer(&sq->ring, sq->una);

@@ -272,6 +272,7 @@ struct rocev2_resp_res {
  * @ack_due: a packet asked for an acknowledgment
  * @gap: a NAK for the gap at @epsn is out; drop what lies ahead in silence
  * @dead: a fatal NAK is pending: take no more requests
+ * @established: IB_EVENT_COMM_EST was raised
  * @have_wqe: @wqe is held by the message in progress
  * @min_rnr_timer: RNR timer code we ask for
  * @res_count: READs and atomics the peer may have outstanding (max_dest_rd_atomic)
@@ -296,6 +297,7 @@ struct rocev2_recv_qp {
 	bool			ack_due;
 	bool			gap;
 	bool			dead;
+	bool			established;
 	bool			have_wqe;
 	u8			min_rnr_timer;
 	u8			res_count;

@@ -421,11 +421,6 @@ void rocev2_req_flush(struct rocev2_qp *qp)
 		/* an application that keeps posting must not keep us here: req_run goes on */
 		if (!left--)
 			break;
-		/* keep the order of the indices for those who look while we flush */
-		if (sq->cur == sq->una)
-			sq->cur++;
-		if (sq->assigned == sq->una)
-			sq->assigned++;
 		rocev2_comp_complete(qp, IB_WC_WR_FLUSH_ERR);
 	}
 }

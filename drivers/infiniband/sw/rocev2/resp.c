@@ -254,6 +254,11 @@ enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff 
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 
+	/* the first request of a peer whose CM message may have been lost (11.6.3.1) */
+	if (qp->state == IB_QPS_RTR && !qp->recv.established) {
+		qp->recv.established = true;
+		rocev2_qp_event(qp, IB_EVENT_COMM_EST);
+	}
 	if (!resp_order_ok(&qp->recv, info) || !resp_length_ok(qp, buf, info)) {
 		rocev2_resp_nak_invalid(qp, buf->psn);
 		return ROCEV2_RX_DONE;
@@ -395,6 +400,7 @@ void rocev2_resp_reset(struct rocev2_qp *qp)
 	recv->msg = ROCEV2_CLASS_NONE;
 	recv->gap = false;
 	recv->dead = false;
+	recv->established = false;
 	recv->have_wqe = false;
 	recv->res_head = 0;
 	recv->res_due = 0;
