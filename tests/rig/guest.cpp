@@ -122,7 +122,7 @@ bool KvmMakesMachines()
 
 Command UmlCommand(const Boot &boot)
 {
-    return {{boot.kernel.image, fmt::format("mem={}M", boot.memory_mib), fmt::format("ncpus={}", boot.cpus),
+    return {{boot.kernel.image, fmt::format("mem={}M", boot.memory_mib), fmt::format("ncpus={}", boot.kernel.name == "uml-lockdep" ? 1 : boot.cpus),
              fmt::format("initrd={}", (boot.directory / "initramfs").string()), "seccomp=auto", "con=null",
              fmt::format("con0=null,fd:{}", kOutputFd), "ssl=null", fmt::format("ssl0=null,fd:{}", kKmsgFd),
              fmt::format("ssl1=null,fd:{}", kTokenFd), "console=ttyS0", "loglevel=8", "rdinit=/init",
