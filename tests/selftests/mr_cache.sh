@@ -16,7 +16,7 @@ hit_rate() {
 	local hits=$(both mr_cache_hit) misses=$(both mr_cache_miss)
 
 	"$(dirname "$0")/lifecycle" --dev-a "$DEV_A" --dev-b "$DEV_B" --netns-a "$NS_A" --netns-b "$NS_B" \
-		--filter mr.round_robin || return 1
+		--filter many_mrs || return 1
 	hits=$(($(both mr_cache_hit) - hits)) misses=$(($(both mr_cache_miss) - misses))
 	echo "hits $hits, misses $misses"
 	[ $hits -gt 10000 ] && [ $((misses * 99)) -le $hits ]
