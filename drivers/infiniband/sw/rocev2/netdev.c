@@ -315,9 +315,9 @@ int rocev2_netdev_attach(struct rocev2_dev *dev, struct net_device *ndev)
 		ret = -EOPNOTSUPP;
 		goto out;
 	}
-	/* ib_core gives a VLAN's addresses to the RDMA device of the netdev below, and to no other */
+	/* ib_core gives a VLAN's addresses to the RDMA device of the netdev below alone */
 	if (is_vlan_dev(ndev)) {
-		netdev_err(ndev, "rocev2: add the link to %s, where this VLAN's addresses become GIDs\n",
+		netdev_err(ndev, "rocev2: add the link to %s, its GIDs include this VLAN's\n",
 			   vlan_dev_real_dev(ndev)->name);
 		ret = -EOPNOTSUPP;
 		goto out;

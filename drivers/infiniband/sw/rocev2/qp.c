@@ -27,7 +27,6 @@
 #include "rxq.h"
 #include "trace.h"
 
-
 /* --- ownership --- */
 
 /**
@@ -52,7 +51,7 @@ void rocev2_qp_kick(struct rocev2_qp *qp)
 		 * work is out before @waiters is read; pairs with atomic_dec() in disown.
 		 */
 		if (old == ROCEV2_QP_IDLE) {
-			smp_mb();
+			smp_mb(); /* work stored before waiters is read */
 			if (atomic_read(&qp->waiters))
 				return;
 		}
@@ -224,7 +223,7 @@ int rocev2_qp_poll(struct rocev2_qp *qp, int budget)
 		 * The verb may be done already and its kick have found us RUNNING:
 		 * look once more. Pairs with atomic_dec() before the kick in disown.
 		 */
-		smp_mb();
+		smp_mb(); /* IDLE stored before waiters is read */
 		if (!atomic_read(&qp->waiters))
 			rocev2_qp_kick(qp);
 		rocev2_qp_put(qp);
@@ -435,7 +434,7 @@ int rocev2_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib
 		return err;
 	if (!atomic_add_unless(&dev->num_qps, 1, ROCEV2_MAX_QP))
 		return -ENOMEM;
-	qp = kzalloc(sizeof(*qp), GFP_KERNEL);
+	qp = kzalloc_obj(*qp);
 	if (!qp) {
 		err = -ENOMEM;
 		goto err_uncount;

@@ -47,7 +47,7 @@ struct rocev2_cq;
 /* packets waiting for the owner; more are dropped */
 #define ROCEV2_RX_QUEUE_MAX	4096
 /* READ responses asked for in one request; keeps PSNs far from half their space */
-#define ROCEV2_MAX_READ_PSNS	(1u << 16)
+#define ROCEV2_MAX_READ_PSNS	65536u
 /* packets sent and received by an owner before it gives others a turn */
 #define ROCEV2_RUN_BUDGET	64
 
@@ -127,7 +127,7 @@ struct rocev2_send_wqe {
  */
 struct rocev2_sq {
 	struct rocev2_ring	ring;
-	spinlock_t		lock;
+	spinlock_t		lock;	/* kernel posters */
 	void			*wqes;
 	u32			wqe_size;
 	u32			max_sge;
@@ -221,7 +221,7 @@ struct rocev2_recv_wqe {
  */
 struct rocev2_rq {
 	struct rocev2_ring	ring;
-	spinlock_t		lock;
+	spinlock_t		lock;	/* kernel posters */
 	u32			max_sge;
 };
 

@@ -6,7 +6,7 @@
 
 #include "qp_state.h"
 
-static const u32 state_flags[] = {
+static const u32 state_flags[IB_QPS_ERR + 1] = {
 	[IB_QPS_RESET]	= 0,
 	[IB_QPS_INIT]	= ROCEV2_QPS_POST_RECV,
 	[IB_QPS_RTR]	= ROCEV2_QPS_POST_RECV | ROCEV2_QPS_RX_REQUEST,
@@ -24,7 +24,5 @@ static const u32 state_flags[] = {
 
 u32 rocev2_qp_state_flags(enum ib_qp_state state)
 {
-	if ((u32)state >= sizeof(state_flags) / sizeof(state_flags[0]))
-		return 0;
-	return state_flags[state];
+	return (u32)state <= IB_QPS_ERR ? state_flags[state] : 0;
 }

@@ -22,7 +22,7 @@ void rocev2_resp_nak(struct rocev2_qp *qp, u32 psn, u8 syndrome, s8 event)
 	recv->nak = syndrome;
 	recv->nak_psn = psn;
 	recv->nak_event = event;
-	/* what follows is refused anyway: sequence error and RNR by PSN, the rest by the error state */
+	/* what follows is refused too: by PSN, or for a fatal NAK by the error state */
 	recv->gap = true;
 	if (syndrome != ROCEV2_AETH_NAK_PSN_SEQ &&
 	    (syndrome & ROCEV2_AETH_KIND_MASK) != ROCEV2_AETH_RNR_NAK)

@@ -66,5 +66,4 @@ static inline bool rocev2_resp_reads_due(const struct rocev2_qp *qp)
 void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb);
 void rocev2_resp_atomic_again(struct rocev2_qp *qp, struct sk_buff *skb);
 
-
 #endif

@@ -22,20 +22,22 @@
 /* UDP checksum; zero means none was made (annex A17.3.1.2 lets the sender choose) */
 static bool udp_csum_ok(struct sk_buff *skb, const struct udphdr *uh, u32 l3, u32 udp_len)
 {
-	__wsum sum;
+	__wsum body;
+	__sum16 sum;
 
 	if (!uh->check || skb_csum_unnecessary(skb))
 		return true;
-	sum = skb_checksum(skb, l3, udp_len, 0);
+	body = skb_checksum(skb, l3, udp_len, 0);
 	if (rocev2_rx_buf(skb)->flags & ROCEV2_RX_IPV6) {
 		const struct ipv6hdr *ip6h = (struct ipv6hdr *)skb->data;
 
-		return !csum_ipv6_magic(&ip6h->saddr, &ip6h->daddr, udp_len, IPPROTO_UDP, sum);
+		sum = csum_ipv6_magic(&ip6h->saddr, &ip6h->daddr, udp_len, IPPROTO_UDP, body);
 	} else {
 		const struct iphdr *iph = (struct iphdr *)skb->data;
 
-		return !csum_tcpudp_magic(iph->saddr, iph->daddr, udp_len, IPPROTO_UDP, sum);
+		sum = csum_tcpudp_magic(iph->saddr, iph->daddr, udp_len, IPPROTO_UDP, body);
 	}
+	return !sum;
 }
 
 /*
@@ -136,7 +138,7 @@ static enum rocev2_rx_verdict parse_ipv6(struct rocev2_dev *dev, struct sk_buff 
 	return ROCEV2_RX_CONTINUE;
 }
 
-/* BTH and the lengths that follow from it; reads nothing the ICRC has yet to vouch for but the BTH */
+/* BTH and the lengths that follow from it; of what the ICRC covers only the BTH is read */
 static enum rocev2_rx_verdict parse_bth(struct sk_buff *skb, u32 bth_off, u32 len)
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
