@@ -211,7 +211,8 @@ gid_indices() {
 
 # counter DEV NAME
 counter() {
-	read_port "$1" cat "hw_counters/$2"
+	# not from sysfs: the initial namespace alone has counters there
+	rdma statistic show link "$1/1" | tr -s ' \n' '  ' | grep -o " $2 [0-9]*" | cut -d' ' -f3
 }
 
 # A server is ready when it listens on the TCP port of its handshake.

@@ -623,7 +623,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options, int qps)
     ktap.add("qps_under_traffic", [&, link, qps] { churn(options, sides, link, qps); }, 120);
     ktap.add("dereg_under_traffic",
              [&, link] { dereg_under_traffic(options, sides, link, 60); });
-    ktap.add("many_mrs", [&, link] { many_mrs(options, sides, link, 20); });
+    ktap.add("many_mrs", [&, link] { many_mrs(options, sides, link, 60); });
     ktap.add("threads_on_one_qp", [&, link] { threads_on_one_qp(options, sides, link); });
     ktap.add("many_pairs", [&, link] { many_pairs(options, sides, link, 220); });
     ktap.add("shared_cq_survives", [&, link] { shared_cq_survives(options, sides, link); });

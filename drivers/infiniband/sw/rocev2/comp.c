@@ -60,6 +60,11 @@ void rocev2_comp_complete(struct rocev2_qp *qp, enum ib_wc_status status)
 		wc.byte_len = wqe->length;
 	else if (rocev2_comp_is_rd(wqe->opcode))
 		wc.byte_len = sizeof(u64);
+	/* what completes without having been sent: keep una <= assigned, cur */
+	if (sq->cur == sq->una)
+		sq->cur++;
+	if (sq->assigned == sq->una)
+		sq->assigned++;
 	/* the slot is the consumer's again before it learns of the completion */
 	sq->una++;
 	rocev2_ring_set_consumer(&sq->ring, sq->una);
@@ -85,6 +90,18 @@ static struct rocev2_send_wqe *oldest(const struct rocev2_qp *qp)
 	return rocev2_sq_wqe(&qp->sq, qp->sq.una);
 }
 
+/* the shortest round trip, forgotten slowly: paths change */
+static void rtt_sample(struct rocev2_req *req)
+{
+	u64 rtt = ktime_to_ns(ktime_sub(ktime_get(), req->rtt_start));
+
+	req->rtt_start = 0;
+	if (!req->rtt || rtt < req->rtt)
+		req->rtt = rtt;
+	else
+		req->rtt += (rtt - req->rtt) / 64;
+}
+
 static void progress(struct rocev2_qp *qp, u32 una_psn)
 {
 	struct rocev2_req *req = &qp->req;
@@ -92,6 +109,9 @@ static void progress(struct rocev2_qp *qp, u32 una_psn)
 	req->una_psn = una_psn;
 	req->progress = true;
 	req->gap = false;
+	req->nak_wait = false;
+	if (req->rtt_start && rocev2_psn_after(una_psn, req->rtt_psn))
+		rtt_sample(req);
 	req->retry_left = qp->attr.retry_cnt;
 	req->rnr_left = qp->attr.rnr_retry;
 	/* the peer is further than we went back: do not send again what it has */
@@ -138,7 +158,7 @@ static struct rocev2_send_wqe *wqe_of(const struct rocev2_qp *qp, u32 psn)
 	return NULL;
 }
 
-/* go back to the oldest unacknowledged PSN, or give up */
+/* go back to the oldest unacknowledged PSN and spend a retry, or give up */
 static void retry(struct rocev2_qp *qp, enum rocev2_counter reason)
 {
 	struct rocev2_req *req = &qp->req;
@@ -152,7 +172,27 @@ static void retry(struct rocev2_qp *qp, enum rocev2_counter reason)
 	}
 	req->retry_left--;
 	req->ack_deadline = 0;
+	req->nak_wait = false;
+	req->went_back = ktime_get();
 	rocev2_req_go_back(qp, req->una_psn);
+}
+
+/*
+ * The peer says that packets are missing. What comes within a round trip of the
+ * last time may still speak of the packets sent before it: wait whether those sent
+ * since close the gap, lest one reordered packet brings several floods.
+ */
+static void packets_missing(struct rocev2_qp *qp, enum rocev2_counter reason)
+{
+	struct rocev2_req *req = &qp->req;
+
+	if (req->went_back &&
+	    ktime_before(ktime_get(), ktime_add_ns(req->went_back, req->rtt))) {
+		req->nak_wait = true;
+		req->nak_reason = reason;
+		return;
+	}
+	retry(qp, reason);
 }
 
 /* an answer for what comes later says that a response was lost (9.7.5.2.3); go back once */
@@ -160,7 +200,7 @@ static void response_missing(struct rocev2_qp *qp)
 {
 	if (qp->req.gap)
 		return;
-	retry(qp, ROCEV2_CNT_IMPLIED_NAK_SEQ_ERR);
+	packets_missing(qp, ROCEV2_CNT_IMPLIED_NAK_SEQ_ERR);
 	qp->req.gap = true;
 }
 
@@ -191,7 +231,7 @@ static void comp_nak(struct rocev2_qp *qp, u8 syndrome)
 {
 	switch (syndrome) {
 	case ROCEV2_AETH_NAK_PSN_SEQ:
-		retry(qp, ROCEV2_CNT_PACKET_SEQ_ERR);
+		packets_missing(qp, ROCEV2_CNT_PACKET_SEQ_ERR);
 		break;
 	case ROCEV2_AETH_NAK_INV_REQ:
 		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_INV_REQ);
@@ -230,17 +270,26 @@ static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct sk_buff *skb
 	u8 syndrome = rocev2_aeth_syndrome(aeth);
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	bool ack = (syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_ACK;
+	struct rocev2_req *req = &qp->req;
+	u32 psn;
 
 	if (!syndrome_known(syndrome))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	/* an ACK covers its PSN, a NAK what is before it (9.7.5.1.1) */
-	if (!ack_before(qp, ack ? rocev2_psn_add(buf->psn, 1) : buf->psn))
+	psn = ack ? rocev2_psn_add(buf->psn, 1) : buf->psn;
+	if (!ack_before(qp, psn)) {
+		/* what it says stands once the responses before it are here */
+		if (!req->acked || rocev2_psn_after(psn, req->acked_psn))
+			req->acked_psn = psn;
+		req->acked = true;
 		response_missing(qp);
-	else if (qp->state == IB_QPS_ERR)
-		return ROCEV2_RX_DONE;	/* a completion found its CQ full */
-	else if (ack)
 		return ROCEV2_RX_DONE;
-	else if ((syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_RNR_NAK)
+	}
+	if (qp->state == IB_QPS_ERR)
+		return ROCEV2_RX_DONE;	/* a completion found its CQ full */
+	if (ack)
+		return ROCEV2_RX_DONE;
+	if ((syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_RNR_NAK)
 		comp_rnr(qp, syndrome);
 	else
 		comp_nak(qp, syndrome);
@@ -262,6 +311,24 @@ static bool response_in_order(struct rocev2_qp *qp, u32 psn)
 	return false;
 }
 
+/* a response that has overtaken others, or outlived them: its turn comes when they are here */
+static enum rocev2_rx_verdict keep_response(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	if (qp->state == IB_QPS_ERR)
+		return ROCEV2_RX_DONE;
+	return rocev2_rx_keep(&qp->req.ahead, skb);
+}
+
+/* a response has been taken: @psn is the last; what was acknowledged behind it may count now */
+static void response_taken(struct rocev2_qp *qp, u32 psn)
+{
+	struct rocev2_req *req = &qp->req;
+
+	progress(qp, rocev2_psn_add(psn, 1));
+	if (req->acked && ack_before(qp, req->acked_psn))
+		req->acked = false;
+}
+
 static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
@@ -272,7 +339,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 	if (!wqe || wqe->opcode != IB_WR_RDMA_READ)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	if (!response_in_order(qp, buf->psn))
-		return ROCEV2_RX_DONE;
+		return keep_response(qp, skb);
 	off = (u64)(u32)rocev2_psn_diff(buf->psn, wqe->first_psn) << qp->mtu_shift;
 	len = min_t(u64, wqe->length - off, qp->mtu);
 	if (buf->payload_len != len) {
@@ -286,7 +353,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 	}
 	if (buf->psn == wqe->last_psn)
 		rocev2_comp_complete(qp, IB_WC_SUCCESS);
-	progress(qp, rocev2_psn_add(buf->psn, 1));
+	response_taken(qp, buf->psn);
 	return ROCEV2_RX_DONE;
 }
 
@@ -302,13 +369,13 @@ static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct 
 	if (!wqe || !rocev2_comp_is_rd(wqe->opcode) || wqe->opcode == IB_WR_RDMA_READ)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	if (!response_in_order(qp, buf->psn))
-		return ROCEV2_RX_DONE;
+		return keep_response(qp, skb);
 	if (rocev2_sg_write(qp, wqe->sge, wqe->num_sge, 0, sizeof(orig), src) != ROCEV2_MR_OK) {
 		rocev2_comp_fail(qp, IB_WC_LOC_PROT_ERR);
 		return ROCEV2_RX_DONE;
 	}
 	rocev2_comp_complete(qp, IB_WC_SUCCESS);
-	progress(qp, rocev2_psn_add(buf->psn, 1));
+	response_taken(qp, buf->psn);
 	return ROCEV2_RX_DONE;
 }
 
@@ -348,7 +415,9 @@ void rocev2_comp_timers(struct rocev2_qp *qp)
 			return;
 		req->rnr_wait = false;
 	}
-	if (req->ack_deadline && !ktime_before(now, req->ack_deadline)) {
+	if (req->nak_wait && !ktime_before(now, ktime_add_ns(req->went_back, req->rtt))) {
+		retry(qp, req->nak_reason);
+	} else if (req->ack_deadline && !ktime_before(now, req->ack_deadline)) {
 		/* a response that was asked for again may be asked for once more */
 		req->gap = false;
 		retry(qp, ROCEV2_CNT_LOCAL_ACK_TIMEOUT);
@@ -359,9 +428,12 @@ void rocev2_comp_update_deadline(struct rocev2_qp *qp)
 {
 	struct rocev2_req *req = &qp->req;
 
-	/* 0 means no limit (9.7.6.1.3) */
+	/*
+	 * A timeout of 0 means no limit (9.7.6.1.3). Nothing is due either while the
+	 * device has not taken again what must be sent again.
+	 */
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->una_psn == req->max_psn ||
-	    req->rnr_wait || !qp->attr.timeout)
+	    req->una_psn == req->psn || req->rnr_wait || !qp->attr.timeout)
 		req->ack_deadline = 0;
 	else if (!req->ack_deadline || req->progress)
 		req->ack_deadline = ktime_add_ns(ktime_get(), ack_timeout_ns(qp));
@@ -369,5 +441,16 @@ void rocev2_comp_update_deadline(struct rocev2_qp *qp)
 
 ktime_t rocev2_comp_next_deadline(const struct rocev2_qp *qp)
 {
-	return qp->req.rnr_wait ? qp->req.rnr_until : qp->req.ack_deadline;
+	const struct rocev2_req *req = &qp->req;
+	ktime_t next = req->ack_deadline;
+
+	if (req->rnr_wait)
+		return req->rnr_until;
+	if (req->nak_wait) {
+		ktime_t at = ktime_add_ns(req->went_back, req->rtt);
+
+		if (!next || ktime_before(at, next))
+			next = at;
+	}
+	return next;
 }

@@ -315,6 +315,13 @@ int rocev2_netdev_attach(struct rocev2_dev *dev, struct net_device *ndev)
 		ret = -EOPNOTSUPP;
 		goto out;
 	}
+	/* ib_core gives a VLAN's addresses to the RDMA device of the netdev below, and to no other */
+	if (is_vlan_dev(ndev)) {
+		netdev_err(ndev, "rocev2: add the link to %s, where this VLAN's addresses become GIDs\n",
+			   vlan_dev_real_dev(ndev)->name);
+		ret = -EOPNOTSUPP;
+		goto out;
+	}
 	if (!iboe_get_mtu(ndev->mtu)) {
 		netdev_err(ndev, "rocev2: MTU %u is too small for RoCE v2, set 352 or more\n",
 			   ndev->mtu);

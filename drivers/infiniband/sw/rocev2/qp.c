@@ -297,7 +297,9 @@ void rocev2_qp_error(struct rocev2_qp *qp)
 	qp_set_state(qp, IB_QPS_ERR);
 	qp->flush_backoff = 1;
 	qp->req.rnr_wait = false;
+	qp->req.nak_wait = false;
 	qp->req.ack_deadline = 0;
+	__skb_queue_purge(&qp->req.ahead);
 	rocev2_resp_stop(qp);
 	/* req_run and resp_flush complete all WQEs with flush errors, now and as they are posted */
 	rocev2_req_flush(qp);
@@ -388,6 +390,8 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 	atomic_set(&qp->sched, ROCEV2_QP_IDLE);
 	skb_queue_head_init(&qp->rx_queue);
 	__skb_queue_head_init(&qp->rx_pending);
+	__skb_queue_head_init(&qp->recv.ahead);
+	__skb_queue_head_init(&qp->req.ahead);
 	qp->dev = dev;
 	qp->ibqp = ibqp;
 	qp->type = init->qp_type;
@@ -429,9 +433,13 @@ int rocev2_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib
 	err = qp_check_init(dev, init);
 	if (err)
 		return err;
-	qp = kzalloc(sizeof(*qp), GFP_KERNEL);
-	if (!qp)
+	if (!atomic_add_unless(&dev->num_qps, 1, ROCEV2_MAX_QP))
 		return -ENOMEM;
+	qp = kzalloc(sizeof(*qp), GFP_KERNEL);
+	if (!qp) {
+		err = -ENOMEM;
+		goto err_uncount;
+	}
 	qp_init_context(qp, dev, ibqp, init);
 	qp->user = udata;
 	container_of(ibqp, struct rocev2_ib_qp, ibqp)->qp = qp;
@@ -474,6 +482,8 @@ err_free_cache:
 	kvfree(qp->cache_mem);
 err_put_mem:
 	rocev2_qp_mem_put(qp);
+err_uncount:
+	atomic_dec(&dev->num_qps);
 	return err;
 }
 
@@ -497,6 +507,8 @@ static void qp_drop_packets(struct rocev2_qp *qp)
 {
 	qp_take_packets(qp);
 	__skb_queue_purge(&qp->rx_pending);
+	__skb_queue_purge(&qp->recv.ahead);
+	__skb_queue_purge(&qp->req.ahead);
 }
 
 /**
@@ -524,6 +536,7 @@ int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	rocev2_ring_free(&qp->rq.ring);
 	kvfree(qp->cache_mem);
 	kfree(qp->recv.res);
+	atomic_dec(&qp->dev->num_qps);
 	rocev2_qp_mem_put(qp);
 	return 0;
 }
@@ -643,7 +656,8 @@ static void qp_apply_state(struct rocev2_qp *qp, enum ib_qp_state next)
 		rocev2_qp_error(qp);
 		break;
 	case IB_QPS_SQD:
-		qp->req.sqd_notify = qp->state == IB_QPS_RTS && qp->attr.en_sqd_async_notify;
+		if (qp->state == IB_QPS_RTS)
+			qp->req.sqd_notify = qp->attr.en_sqd_async_notify;
 		qp_set_state(qp, next);
 		break;
 	default:

@@ -42,6 +42,8 @@ struct rocev2_cq;
 #define ROCEV2_ACKREQ_EVERY	64
 /* packets of one QP that a device may hold at a time */
 #define ROCEV2_MAX_INFLIGHT	128
+/* ... when the next one is a request */
+#define ROCEV2_MAX_INFLIGHT_REQ	(ROCEV2_MAX_INFLIGHT + ROCEV2_MAX_INFLIGHT / 2)
 /* packets waiting for the owner; more are dropped */
 #define ROCEV2_RX_QUEUE_MAX	4096
 /* READ responses asked for in one request; keeps PSNs far from half their space */
@@ -155,6 +157,16 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @rnr_wait: waiting for @rnr_until after an RNR NAK
  * @sqd_notify: raise IB_EVENT_SQ_DRAINED when drained
  * @gap: went back for a lost response at @una_psn; wait for it
+ * @acked: an acknowledgment up to @acked_psn waits for a READ or atomic response before it
+ * @acked_psn: PSN behind the last one it covers
+ * @nak_wait: a reason to go back to @una_psn came within a round trip of the last
+ *	time; done at @went_back + @rtt unless @una_psn moves
+ * @nak_reason: what that reason was, enum rocev2_counter
+ * @rtt_psn: PSN whose round trip is being timed since @rtt_start
+ * @rtt_start: 0: none
+ * @rtt: shortest round trip seen lately, nanoseconds; 0: unknown
+ * @went_back: when the requester last went back for lost packets
+ * @ahead: responses whose predecessors are missing, in PSN order
  * @progress: @una_psn moved during this run
  * @rnr_until: when sending may go on
  * @ack_deadline: when the oldest unacknowledged PSN counts as lost; 0 for none
@@ -172,6 +184,15 @@ struct rocev2_req {
 	bool	sqd_notify;
 	bool	gap;
 	bool	progress;
+	bool	acked;
+	bool	nak_wait;
+	u8	nak_reason;
+	u32	acked_psn;
+	u32	rtt_psn;
+	u64	rtt;
+	ktime_t	rtt_start;
+	ktime_t	went_back;
+	struct sk_buff_head ahead;
 	ktime_t	rnr_until;
 	ktime_t	ack_deadline;
 };
@@ -251,6 +272,7 @@ struct rocev2_resp_res {
  * @ack_due: a packet asked for an acknowledgment
  * @gap: a NAK for the gap at @epsn is out; drop what lies ahead in silence
  * @dead: a fatal NAK is pending: take no more requests
+ * @established: IB_EVENT_COMM_EST was raised
  * @have_wqe: @wqe is held by the message in progress
  * @min_rnr_timer: RNR timer code we ask for
  * @res_count: READs and atomics the peer may have outstanding (max_dest_rd_atomic)
@@ -258,6 +280,7 @@ struct rocev2_resp_res {
  * @res_head: next entry to use; runs free
  * @res_due: oldest entry with responses due; runs free
  * @res: responder resources, a ring
+ * @ahead: requests whose predecessors are missing, in PSN order
  * @wqe: receive WQE of the message in progress
  */
 struct rocev2_recv_qp {
@@ -274,6 +297,7 @@ struct rocev2_recv_qp {
 	bool			ack_due;
 	bool			gap;
 	bool			dead;
+	bool			established;
 	bool			have_wqe;
 	u8			min_rnr_timer;
 	u8			res_count;
@@ -281,6 +305,7 @@ struct rocev2_recv_qp {
 	u32			res_head;
 	u32			res_due;
 	struct rocev2_resp_res	*res;
+	struct sk_buff_head	ahead;
 	struct rocev2_recv_wqe	wqe;
 };
 

@@ -328,6 +328,12 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 			rocev2_comp_fail(qp, wqe->status);
 		return false;
 	}
+	/* time a round trip: of a packet sent for the first time that is answered at once */
+	if (!req->rtt_start && packets == 1 && req->psn == req->max_psn &&
+	    req->psn == wqe->last_psn) {
+		req->rtt_psn = req->psn;
+		req->rtt_start = ktime_get();
+	}
 	req->psn = rocev2_psn_add(req->psn, packets);
 	if (rocev2_psn_after(req->psn, req->max_psn))
 		req->max_psn = req->psn;
@@ -369,7 +375,7 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 			break;
 		}
 		if (rocev2_psn_diff(req->psn, req->una_psn) >= ROCEV2_WINDOW ||
-		    !rocev2_tx_may_send(qp))
+		    !rocev2_tx_may_send(qp, ROCEV2_MAX_INFLIGHT_REQ))
 			break;
 		if (sq->cur == sq->assigned) {
 			if (!may_begin(qp, wqe))
@@ -402,6 +408,8 @@ void rocev2_req_go_back(struct rocev2_qp *qp, u32 psn)
 	}
 	sq->cur = cur;
 	qp->req.psn = psn;
+	/* an answer might be to either transmission */
+	qp->req.rtt_start = 0;
 }
 
 void rocev2_req_flush(struct rocev2_qp *qp)
@@ -413,11 +421,6 @@ void rocev2_req_flush(struct rocev2_qp *qp)
 		/* an application that keeps posting must not keep us here: req_run goes on */
 		if (!left--)
 			break;
-		/* keep the order of the indices for those who look while we flush */
-		if (sq->cur == sq->una)
-			sq->cur++;
-		if (sq->assigned == sq->una)
-			sq->assigned++;
 		rocev2_comp_complete(qp, IB_WC_WR_FLUSH_ERR);
 	}
 }
@@ -430,6 +433,11 @@ void rocev2_req_reset(struct rocev2_qp *qp)
 	req->rd_outstanding = 0;
 	req->rnr_wait = false;
 	req->gap = false;
+	req->acked = false;
+	req->nak_wait = false;
+	req->rtt = 0;
+	req->rtt_start = 0;
+	req->went_back = 0;
 	req->sqd_notify = false;
 	req->ack_deadline = 0;
 	req->una_psn = 0;

@@ -254,6 +254,11 @@ enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff 
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 
+	/* the first request of a peer whose CM message may have been lost (11.6.3.1) */
+	if (qp->state == IB_QPS_RTR && !qp->recv.established) {
+		qp->recv.established = true;
+		rocev2_qp_event(qp, IB_EVENT_COMM_EST);
+	}
 	if (!resp_order_ok(&qp->recv, info) || !resp_length_ok(qp, buf, info)) {
 		rocev2_resp_nak_invalid(qp, buf->psn);
 		return ROCEV2_RX_DONE;
@@ -297,7 +302,8 @@ enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buf
 enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
-	u32 psn = rocev2_rx_buf(skb)->psn;
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	u32 psn = buf->psn;
 
 	rocev2_count(qp->dev, ROCEV2_CNT_OUT_OF_SEQUENCE);
 	/* one NAK a gap: the requester goes back once (9.7.5.1.3) */
@@ -307,6 +313,12 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb
 		rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_PSN_SEQ, ROCEV2_NO_EVENT);
 	else if (recv->nak == ROCEV2_AETH_NAK_PSN_SEQ)
 		recv->nak_psn = psn;
+	/*
+	 * Keep what may just have overtaken: the gap may close without the requester
+	 * sending all again, as if the network had kept the order.
+	 */
+	if (rocev2_psn_diff(buf->psn, recv->epsn) < ROCEV2_WINDOW)
+		return rocev2_rx_keep(&recv->ahead, skb);
 	return ROCEV2_RX_DONE;
 }
 
@@ -376,6 +388,7 @@ void rocev2_resp_stop(struct rocev2_qp *qp)
 	recv->nak = 0;
 	recv->ack_due = false;
 	recv->res_due = recv->res_head;
+	__skb_queue_purge(&recv->ahead);
 }
 
 void rocev2_resp_reset(struct rocev2_qp *qp)
@@ -387,6 +400,7 @@ void rocev2_resp_reset(struct rocev2_qp *qp)
 	recv->msg = ROCEV2_CLASS_NONE;
 	recv->gap = false;
 	recv->dead = false;
+	recv->established = false;
 	recv->have_wqe = false;
 	recv->res_head = 0;
 	recv->res_due = 0;

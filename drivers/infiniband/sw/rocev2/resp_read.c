@@ -219,7 +219,7 @@ int rocev2_resp_read_run(struct rocev2_qp *qp, int budget)
 			recv->res_due++;
 			continue;
 		}
-		if (!rocev2_tx_may_send(qp))
+		if (!rocev2_tx_may_send(qp, ROCEV2_MAX_INFLIGHT))
 			break;
 		if (res->atomic) {
 			send_atomic_response(qp, res);

@@ -76,6 +76,7 @@ enum rocev2_gone {
  * @local_dma_mr: what key 0 names to QPs of the kernel: all of its memory
  * @ahs: number to struct rocev2_ah of applications
  * @next_ah: where the cyclic search for an AH number goes on
+ * @num_qps: QPs alive, at most ROCEV2_MAX_QP
  * @num_cqs: CQs alive, at most ROCEV2_MAX_CQ
  * @num_mrs: MRs alive, at most ROCEV2_MAX_MR
  * @num_pds: PDs alive, at most ROCEV2_MAX_PD
@@ -105,6 +106,7 @@ struct rocev2_dev {
 	struct rocev2_mr		*local_dma_mr;
 	struct xarray			ahs;
 	u32				next_ah;
+	atomic_t			num_qps;
 	atomic_t			num_cqs;
 	atomic_t			num_mrs;
 	atomic_t			num_pds;

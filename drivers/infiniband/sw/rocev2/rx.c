@@ -5,6 +5,7 @@
  * QP's owner and does everything else.
  */
 #include "comp.h"
+#include "psn.h"
 #include "qp.h"
 #include "resp.h"
 #include "rocev2.h"
@@ -55,6 +56,52 @@ bool rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 	return true;
 }
 
+enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb)
+{
+	u32 psn = rocev2_rx_buf(skb)->psn;
+	struct sk_buff *at;
+
+	if (skb_queue_len(ahead) >= ROCEV2_WINDOW)
+		return ROCEV2_RX_DONE;
+	/* mostly it belongs at the end */
+	skb_queue_reverse_walk(ahead, at) {
+		s32 diff = rocev2_psn_diff(psn, rocev2_rx_buf(at)->psn);
+
+		if (!diff)
+			return ROCEV2_RX_DONE;
+		if (diff > 0)
+			break;
+	}
+	__skb_queue_after(ahead, at, skb);
+	return ROCEV2_RX_KEPT;
+}
+
+/* the kept packet with this PSN, or NULL; older ones have come again meanwhile */
+static struct sk_buff *rx_next_kept(struct sk_buff_head *ahead, u32 psn)
+{
+	struct sk_buff *skb;
+
+	while ((skb = skb_peek(ahead))) {
+		s32 diff = rocev2_psn_diff(rocev2_rx_buf(skb)->psn, psn);
+
+		if (diff > 0)
+			return NULL;
+		__skb_unlink(skb, ahead);
+		if (!diff)
+			return skb;
+		consume_skb(skb);
+	}
+	return NULL;
+}
+
+static void rx_finish(struct rocev2_qp *qp, struct sk_buff *skb, enum rocev2_rx_verdict verdict)
+{
+	if (verdict == ROCEV2_RX_DROP)
+		rx_count_drop(qp->dev, skb);
+	else if (verdict != ROCEV2_RX_KEPT)
+		consume_skb(skb);
+}
+
 void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
@@ -79,9 +126,11 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
 				verdict = rocev2_resp_request(qp, skb);
 		}
 	}
+	rx_finish(qp, skb, verdict);
 
-	if (verdict == ROCEV2_RX_DROP)
-		rx_count_drop(qp->dev, skb);
-	else
-		consume_skb(skb);
+	/* what this packet's absence has kept waiting */
+	while ((skb = rx_next_kept(&qp->recv.ahead, qp->recv.epsn)))
+		rx_finish(qp, skb, rocev2_resp_request(qp, skb));
+	while ((skb = rx_next_kept(&qp->req.ahead, qp->req.una_psn)))
+		rx_finish(qp, skb, rocev2_comp_response(qp, skb));
 }

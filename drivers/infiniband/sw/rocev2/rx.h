@@ -20,6 +20,7 @@ enum rocev2_rx_verdict {
 	ROCEV2_RX_CONTINUE,	/* on to the next stage */
 	ROCEV2_RX_DROP,		/* dropped in silence; buf->reason says why and is counted */
 	ROCEV2_RX_DONE,		/* answered or handled; nothing more to do */
+	ROCEV2_RX_KEPT,		/* ahead of its turn: on a list until then */
 	ROCEV2_RX_PASS,		/* not ours: back to the network stack */
 };
 
@@ -100,6 +101,15 @@ bool rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb);
 
 /* owner: all stages from the ICRC on; consumes the packet */
 void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
+
+/**
+ * rocev2_rx_keep() - keep a packet until its predecessors are here
+ * @ahead: the list, in PSN order
+ * @skb: the packet; its reason for waiting is counted already
+ *
+ * Return: ROCEV2_RX_KEPT, or ROCEV2_RX_DONE: there already, or the list is full.
+ */
+enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb);
 
 /* rx_parse.c: lengths, fragments, checksums, BTH; fills rocev2_rx_buf() */
 enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_dev *dev, struct sk_buff *skb);

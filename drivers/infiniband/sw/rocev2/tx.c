@@ -160,9 +160,9 @@ static void tx_charge(struct rocev2_qp *qp, struct sk_buff *skb)
 	skb->destructor = tx_destructor;
 }
 
-bool rocev2_tx_may_send(struct rocev2_qp *qp)
+bool rocev2_tx_may_send(struct rocev2_qp *qp, int limit)
 {
-	if (likely(atomic_read(&qp->inflight) < ROCEV2_MAX_INFLIGHT))
+	if (likely(atomic_read(&qp->inflight) < limit))
 		return true;
 	set_bit(ROCEV2_QP_TX_STOPPED, &qp->flags);
 	/* the flag is out before inflight is read again; pairs with atomic_dec_return() */

@@ -82,8 +82,15 @@ static inline struct rocev2_bth *rocev2_tx_bth(const struct sk_buff *skb)
  */
 void rocev2_tx_send(struct rocev2_qp *qp, struct sk_buff *skb);
 
-/* room for another packet of this QP in the device's queues? If not, the QP is kicked later. */
-bool rocev2_tx_may_send(struct rocev2_qp *qp);
+/**
+ * rocev2_tx_may_send() - room for another packet of this QP in the device's queues?
+ * @qp: the sender
+ * @limit: packets the device may hold: ROCEV2_MAX_INFLIGHT for responses, more for
+ *	requests, which a stream of READ responses must not shut out
+ *
+ * Return: false: no; the QP is kicked when there is room.
+ */
+bool rocev2_tx_may_send(struct rocev2_qp *qp, int limit);
 
 /* an acknowledge packet: ACK, NAK or RNR NAK */
 void rocev2_tx_ack(struct rocev2_qp *qp, u32 psn, u8 syndrome, u32 msn);
