@@ -17,12 +17,12 @@ const std::vector<std::string> kPackages = {
     "bc", "bison", "bzip2", "ca-certificates", "cmake", "cpio", "ethtool", "flex", "g++", "gcc", "ibverbs-providers",
     "ibverbs-utils", "iperf3", "iproute2", "iputils-ping", "kmod", "libcli11-dev", "libelf-dev", "libfmt-dev",
     "libgtest-dev", "libibverbs-dev", "libmnl-dev", "libpcap-dev", "librdmacm-dev", "libssl-dev", "make",
-    "nlohmann-json3-dev", "patch", "perftest", "pkg-config", "procps", "python3-pyverbs", "rdma-core",
+    "nlohmann-json3-dev", "pahole", "patch", "perftest", "pkg-config", "procps", "python3-pyverbs", "rdma-core",
     "rdmacm-utils", "sparse", "xz-utils"};
 
 /* Of the host, when it plays the guest's root. */
 const std::vector<std::string> kHostPackages = {"gcc",  "make",    "libelf1",  "rdma-core", "ibverbs-providers", "ibverbs-utils",
-                                                "kmod", "iproute2", "perftest", "xz-utils",  "procps"};
+                                                "kmod", "iproute2", "perftest", "xz-utils",  "procps", "pahole"};
 
 fs::path LogFile(const std::string &name)
 {

@@ -233,7 +233,12 @@ Totals &Totals::operator+=(const Totals &other)
 
 Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vector<Test> &tests)
 {
-    const Prepared prepared = Prepare(options, kernel);
+    /* They take minutes to build: only where a test wants one. */
+    const bool programs = std::ranges::any_of(tests, [&](const Test &test) {
+        return fs::exists(options.checkout / "tests/selftests" / fs::path(test.name).replace_extension(".cpp")) ||
+               test.name.starts_with("rc_data");
+    });
+    const Prepared prepared = Prepare(options, kernel, programs);
     const bool live = options.jobs <= 1;
     Printer printer;
     Totals totals;
@@ -261,7 +266,7 @@ Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vect
 
 int RunCommand(const RunOptions &options, const Kernel &kernel, const std::string &command, std::chrono::seconds timeout)
 {
-    const Prepared prepared = Prepare(options, kernel);
+    const Prepared prepared = Prepare(options, kernel, false);
     Printer printer;
     Boot boot = MakeBoot(prepared, options, "command", "(\n" + command + "\n)");
 

@@ -39,11 +39,12 @@ check() {
 	local name=$1 status
 	shift
 	results=$((results + 1))
-	if "$@" >"$scratch/check.log" 2>&1; then
+	"$@" >"$scratch/check.log" 2>&1
+	status=$?
+	if [ $status = 0 ]; then
 		echo "ok $results $name"
 		return 0
 	fi
-	status=$?
 	failures=$((failures + 1))
 	comment <"$scratch/check.log"
 	echo "# $* returned $status"

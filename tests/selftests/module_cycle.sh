@@ -46,7 +46,7 @@ link_cycles() {
 		echo "link add $DEV_A type $LINK_TYPE netdev $IF_A"
 		echo "link del $DEV_A"
 	done >"$scratch/batch"
-	ip netns exec "$NS_A" rdma -batch "$scratch/batch"
+	ip netns exec "$NS_A" rdma -b "$scratch/batch"
 }
 
 # steady LIMIT_KIB COMMAND...: the first round warms up caches, the second may not grow
