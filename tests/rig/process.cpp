@@ -86,6 +86,10 @@ void EnterJail(const Jail &jail)
 [[noreturn]] void ActAsInit(const Command &command)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* A /proc of its own: the sanitizers look their own threads up there. */
+    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("proc", "/proc", "proc", 0, nullptr) != 0)
+        ChildFails("mount /proc for", command.argv[0]);
     const pid_t child = fork();
 
     if (child == 0)
@@ -156,7 +160,7 @@ pid_t Spawn(const Command &command, const std::vector<int> &descriptors, bool ow
     PlaceDescriptors(descriptors);
     if (!own_pid_namespace)
         ExecChild(command);
-    if (unshare(CLONE_NEWPID) != 0)
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
         ChildFails("make a PID namespace for", command.argv[0]);
     const pid_t init = fork();
 
