@@ -337,7 +337,8 @@ void run_send_multi(Bed &bed, GidKind kind)
 void run_psn_ahead(Bed &bed, GidKind kind)
 {
     Bench b(bed, kind, {});
-    for (const std::uint32_t ahead : {1u, 2u, 1000u, 1u << 22, (1u << 23) - 1}) {
+    // beyond the window that the responder keeps
+    for (const std::uint32_t ahead : {256u, 1000u, 1u << 22, (1u << 23) - 1}) {
         Packet p = b.write();
         p.psn = psn_add(b.expected, ahead);
         b.send(p);
@@ -355,6 +356,36 @@ void run_psn_ahead(Bed &bed, GidKind kind)
         b.expect_counters({});
     }
     b.expect_event({});
+}
+
+void run_psn_overtaken(Bed &bed, GidKind kind)
+{
+    // 1, 2, 1 again, then 0: a NAK for the gap, nothing placed; then all three, once
+    Bench b(bed, kind, {});
+    Packet first = b.write(64, 0);
+    Packet second = b.write(64, 64);
+    Packet third = b.write(64, 128);
+    second.psn = psn_add(b.expected, 1);
+    third.psn = psn_add(b.expected, 2);
+    b.send(second);
+    b.expect_answer(nak_sequence, b.expected);
+    b.send(third);
+    b.send(second);
+    b.expect_silence("packets ahead");
+    b.expect_counters({{"out_of_sequence", 3}});
+    require(b.memory.untouched(), "memory was written");
+    b.send(first);
+    b.expect_ack(psn_add(b.expected, 2));
+    b.expect_counters({});
+    require(b.memory.holds(0, first.payload) && b.memory.holds(64, second.payload) &&
+                b.memory.holds(128, third.payload),
+            "wrong data");
+    // the requester, gone back, sends the others again: they are duplicates now
+    b.send(second);
+    b.expect_ack(psn_add(b.expected, 2));
+    b.expect_counters({{"duplicate_request", 1}});
+    b.expected = psn_add(b.expected, 3);
+    b.expect_alive();
 }
 
 void run_psn_half_space(Bed &bed, GidKind kind)
@@ -643,6 +674,7 @@ void add_responder_cases(Ktap &ktap, Bed &bed, GidKind kind)
     add("recv:bad_lkey", run_recv_bad_lkey);
     add("recv:send_of_three_packets", run_send_multi);
     add("psn:ahead", run_psn_ahead);
+    add("psn:overtaken", run_psn_overtaken);
     add("psn:half_the_space", run_psn_half_space);
     add("psn:duplicate_send", run_duplicate_send);
     add("psn:duplicate_write", run_duplicate_write);

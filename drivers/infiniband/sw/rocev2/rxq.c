@@ -108,8 +108,10 @@ void rocev2_rxqs_exit(struct rocev2_dev *dev)
 		struct rocev2_rxq *rxq = per_cpu_ptr(dev->rxqs, cpu);
 
 		napi_disable(&rxq->napi);
-		netif_napi_del(&rxq->napi);
+		__netif_napi_del(&rxq->napi);
 	}
+	/* one grace period for all, as __netif_napi_del() asks for */
+	synchronize_net();
 	free_percpu(dev->rxqs);
 	free_netdev(dev->napi_dev);
 }
