@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -140,6 +142,8 @@ public:
     Totals Run(Printer &printer, bool live)
     {
         Boot boot = MakeBoot(prepared_, options_, test_.name, "./" + test_.name);
+        if (test_.memory_mib > 0)
+            boot.memory_mib = test_.memory_mib;
 
         live_ = live ? &printer : nullptr;
         boot.timeout = Stretched(prepared_.kernel, options_, test_.timeout);
@@ -214,10 +218,14 @@ std::vector<Test> AllTests(const fs::path &checkout)
         if (!(words >> test.name))
             continue;
         words >> seconds;
-        for (std::string kernel; words >> kernel;)
-            test.kernels.push_back(kernel);
+        for (std::string word; words >> word;) {
+            if (word.starts_with("mem="))
+                test.memory_mib = static_cast<unsigned>(std::strtoul(word.c_str() + 4, nullptr, 10));
+            else
+                test.kernels.push_back(word);
+        }
         if (seconds <= 0 || test.kernels.empty())
-            Fail("{}: `{}` is not \"name seconds kernels...\"", list.string(), line);
+            Fail("{}: `{}` is not \"name seconds [mem=MIB] kernels...\"", list.string(), line);
         test.timeout = std::chrono::seconds(seconds);
         tests.push_back(std::move(test));
     }
@@ -234,9 +242,9 @@ Totals &Totals::operator+=(const Totals &other)
 Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vector<Test> &tests)
 {
     /* They take minutes to build: only where a test wants one. */
+    const std::regex kStartsProgram(R"re("\$\(dirname "\$0"\)/(?!lib\.sh))re");
     const bool programs = std::ranges::any_of(tests, [&](const Test &test) {
-        return fs::exists(options.checkout / "tests/selftests" / fs::path(test.name).replace_extension(".cpp")) ||
-               test.name.starts_with("rc_data");
+        return std::regex_search(ReadFile(options.checkout / "tests/selftests" / test.name), kStartsProgram);
     });
     const Prepared prepared = Prepare(options, kernel, programs);
     const bool live = options.jobs <= 1;

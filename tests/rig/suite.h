@@ -13,6 +13,7 @@ namespace rig {
 struct Test {
     std::string name;
     std::chrono::seconds timeout{0};	/* under UML */
+    unsigned memory_mib = 0;	/* of the guest; 0: what guests have */
     std::vector<std::string> kernels;	/* prefixes of Kernel::name */
 
     bool RunsOn(const Kernel &kernel) const;
