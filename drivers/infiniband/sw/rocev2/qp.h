@@ -151,6 +151,7 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @next_psn: PSN the next new message starts with
  * @max_psn: one behind the last PSN ever sent
  * @una_psn: oldest PSN not acknowledged
+ * @window: packets that may be unacknowledged: ROCEV2_WINDOW, fewer after an RNR NAK
  * @rd_outstanding: READs and atomics sent and not answered
  * @max_rd_atomic: how many may be
  * @retry_left: retransmissions before the peer counts as unreachable
@@ -177,6 +178,7 @@ struct rocev2_req {
 	u32	next_psn;
 	u32	max_psn;
 	u32	una_psn;
+	u32	window;
 	u32	rd_outstanding;
 	u32	max_rd_atomic;
 	u8	retry_left;
