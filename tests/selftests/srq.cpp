@@ -550,6 +550,29 @@ void data(const Sides &sides, Link link, ibv_mtu mtu, const Plan &plan, uint64_t
     }
 }
 
+// A QP with an SRQ has no receive queue, whatever sizes it is asked for.
+void no_receive_queue(const Side &side)
+{
+    Srq srq = make_srq(side, 8);
+    Cq cq = make_cq(side, 8);
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.srq = srq.get();
+    attr.cap = {.max_send_wr = 4, .max_recv_wr = ~0u, .max_send_sge = 1, .max_recv_sge = ~0u,
+                .max_inline_data = 0};
+    const Qp qp(ibv_create_qp(side.pd.get(), &attr));
+    require(bool(qp), "ibv_create_qp: {}", std::strerror(errno));
+    require(attr.cap.max_recv_wr == 0 && attr.cap.max_recv_sge == 0,
+            "the QP has room for {} receives of {} SGEs of its own", attr.cap.max_recv_wr,
+            attr.cap.max_recv_sge);
+    ibv_qp_attr is{};
+    ibv_qp_init_attr init{};
+    require(!ibv_query_qp(qp.get(), &is, IBV_QP_CAP, &init), "ibv_query_qp failed");
+    require(init.srq == srq.get() && is.cap.max_recv_wr == 0, "query_qp: srq {}, {} receives",
+            static_cast<const void *>(init.srq), is.cap.max_recv_wr);
+}
+
 // An SRQ of another PD: its receives name keys of that PD, not of the QP's.
 void other_pd(const Sides &sides, const Link &link)
 {
@@ -1040,6 +1063,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
     add_data("late_receives", IBV_MTU_1024, {.messages = 60, .slots = 24, .late = true});
     add_data("resize", IBV_MTU_1024, {.messages = 300, .resize = true});
     add_data("resize_late", IBV_MTU_4096, {.messages = 100, .slots = 24, .late = true, .resize = true});
+    ktap.add("no_receive_queue", [&] { no_receive_queue(sides.b); });
     ktap.add("other_pd", [&, link] { other_pd(sides, link); });
     ktap.add("rnr", [&, link] { rnr(sides, link); });
     ktap.add("limit.event", [&, link] { limit_event(sides, link); });

@@ -319,9 +319,12 @@ static int qp_check_init(const struct rocev2_dev *dev, const struct ib_qp_init_a
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
-	if (cap->max_send_wr > ROCEV2_MAX_QP_WR || cap->max_recv_wr > ROCEV2_MAX_QP_WR ||
-	    cap->max_send_sge > ROCEV2_MAX_SGE || cap->max_recv_sge > ROCEV2_MAX_SGE ||
+	if (cap->max_send_wr > ROCEV2_MAX_QP_WR || cap->max_send_sge > ROCEV2_MAX_SGE ||
 	    cap->max_inline_data > ROCEV2_MAX_INLINE)
+		return -EINVAL;
+	/* with an SRQ there is no receive queue to size */
+	if (!init->srq &&
+	    (cap->max_recv_wr > ROCEV2_MAX_QP_WR || cap->max_recv_sge > ROCEV2_MAX_SGE))
 		return -EINVAL;
 	return 0;
 }
