@@ -147,6 +147,95 @@ private:
     std::thread thread_;
 };
 
+// SENDs of many QPs into one SRQ, which is resized all the time, on a thread.
+class SrqTraffic {
+public:
+    SrqTraffic(const Sides &sides, const Link &link)
+        : a_(sides.a, length), b_(sides.b, slots * length), srq_(make_srq(sides.b, slots)),
+          recv_cq_(make_cq(sides.b, slots + 16))
+    {
+        for (int i = 0; i < 6; i++) {
+            from_.push_back(make_endpoint(sides.a, {.send_wr = 16, .recv_wr = 1}));
+            Endpoint to;
+            to.send_cq = make_cq(sides.b, 4);
+            to.qp = make_qp(sides.b, to.send_cq.get(), recv_cq_.get(), {.srq = srq_.get()});
+            connect(sides.a, from_.back().qp.get(), sides.b, to.qp.get(), link);
+            to_.push_back(std::move(to));
+        }
+        thread_ = std::thread([this] { run(); });
+    }
+
+    ~SrqTraffic()
+    {
+        stop_ = true;
+        thread_.join();
+    }
+
+    uint64_t done() const { return done_; }
+    SrqTraffic(const SrqTraffic &) = delete;
+    SrqTraffic &operator=(const SrqTraffic &) = delete;
+
+private:
+    static constexpr uint32_t slots = 32;
+    static constexpr uint32_t length = 5000;
+
+    void post(uint64_t id)
+    {
+        std::array sges{sge_of(b_.buffer.span(static_cast<size_t>(id) * length, length),
+                               b_.mr.get())};
+        post_srq_recv(srq_.get(), id, sges);
+    }
+
+    void run()
+    {
+        try {
+            for (uint64_t id = 0; id < slots; id++)
+                post(id);
+            std::vector<int> outstanding(from_.size());
+            std::array sges{sge_of(a_.buffer.span(), a_.mr.get())};
+            while (!stop_) {
+                ibv_wc wc{};
+                for (size_t i = 0; i < from_.size(); i++) {
+                    while (ibv_poll_cq(from_[i].send_cq.get(), 1, &wc) == 1) {
+                        require(wc.status == IBV_WC_SUCCESS, "send: {}", ibv_wc_status_str(wc.status));
+                        outstanding[i]--;
+                    }
+                    if (outstanding[i] >= 16)
+                        continue;
+                    ibv_send_wr wr{};
+                    wr.sg_list = sges.data();
+                    wr.num_sge = 1;
+                    wr.opcode = IBV_WR_SEND;
+                    wr.send_flags = IBV_SEND_SIGNALED;
+                    post_send(from_[i].qp.get(), wr);
+                    outstanding[i]++;
+                }
+                while (ibv_poll_cq(recv_cq_.get(), 1, &wc) == 1) {
+                    require(wc.status == IBV_WC_SUCCESS, "receive: {}", ibv_wc_status_str(wc.status));
+                    post(wc.wr_id);
+                    done_++;
+                }
+                ibv_srq_attr attr{};
+                attr.max_wr = done_ & 1 ? slots : 8 * slots;
+                const int error = ibv_modify_srq(srq_.get(), &attr, IBV_SRQ_MAX_WR);
+                require(!error, "resize: {}", std::strerror(error));
+            }
+        } catch (const std::exception &error) {
+            report_failure(error.what());
+        }
+    }
+
+    Memory a_;
+    Memory b_;
+    Srq srq_;
+    Cq recv_cq_;
+    std::vector<Endpoint> from_;
+    std::vector<Endpoint> to_;
+    std::atomic<uint64_t> done_ = 0;
+    std::atomic<bool> stop_ = false;
+    std::thread thread_;
+};
+
 // ---------------------------------------------------------------------------
 
 // QPs are made and destroyed while their peer sends to them and while other
@@ -428,6 +517,9 @@ int run_until_killed(const Options &options)
         std::vector<std::unique_ptr<Traffic>> traffic;
         for (int i = 0; i < 8; i++)
             traffic.push_back(std::make_unique<Traffic>(sides, link));
+        const SrqTraffic shared(sides, link);
+        while (shared.done() < 10)
+            std::this_thread::sleep_for(milliseconds(1));
         while (traffic.back()->done() < 10)
             std::this_thread::sleep_for(milliseconds(1));
         fmt::print("running\n");

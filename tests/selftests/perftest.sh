@@ -21,7 +21,7 @@ run() {
 	[ $status = 0 ] && grep -Eq '^ *[0-9]+ +[0-9]+ +([0-9.]+|inf)' "$scratch/client.log"
 }
 
-plan 16
+plan 20
 for op in write read send; do
 	check "ib_${op}_bw" run ib_${op}_bw -s 65536 -n 500
 	check "ib_${op}_lat" run ib_${op}_lat -s 8 -n 500
@@ -36,4 +36,8 @@ check "ib_write_bw -b" run ib_write_bw -b -s 65536 -n 300
 check "ib_send_bw -e" run ib_send_bw -e -s 4096 -n 500
 check "ib_send_lat -e" run ib_send_lat -e -s 8 -n 500
 check "ib_read_bw -o 16" run ib_read_bw -o 16 -s 65536 -n 200
+check "ib_send_bw --use-srq -q 16" run ib_send_bw --use-srq -q 16 -s 65536 -n 100
+check "ib_send_bw --use-srq -q 16 -b" run ib_send_bw --use-srq -q 16 -b -s 4096 -n 100
+check "ib_send_bw --use-srq -q 4 -e" run ib_send_bw --use-srq -q 4 -e -s 4096 -n 200
+check "ib_send_lat --use-srq" run ib_send_lat --use-srq -s 8 -n 500
 finish

@@ -2,8 +2,8 @@
 //
 // The rings are mapped into the application, so the kernel must expect
 // anything in them.  This program writes nonsense into every mapped field of
-// send, receive and completion rings, rings the doorbell, lets traffic run
-// into it, and requires that the damage stays with the QP that did it: the
+// send, receive (shared ones too) and completion rings, rings the doorbell, lets
+// traffic run into it, and requires that the damage stays with the QP that did it: the
 // process lives, an innocent pair of QPs on the same devices still moves
 // data, and everything can be destroyed.
 #include "common/memory.hpp"
@@ -140,6 +140,7 @@ constexpr uint32_t message = 64;
 
 // The QP whose rings are spoiled (on side A) and its peer (on side B).
 struct Victim {
+    Srq srq; // outlives the QP
     Endpoint a;
     Endpoint b;
     RingView sq;
@@ -151,15 +152,23 @@ struct Victim {
     Mr mr_a;
     Mr mr_b;
 
-    Victim(const Sides &sides, const Link &link)
+    Victim(const Sides &sides, const Link &link, bool shared = false)
     {
-        const QpSize size{.send_wr = 16, .recv_wr = 16, .send_sge = 4, .recv_sge = 4,
-                          .inline_data = 128};
+        QpSize size{.send_wr = 16, .recv_wr = 16, .send_sge = 4, .recv_sge = 4,
+                    .inline_data = 128};
+        if (shared) {
+            const auto srqs = rings_made_by([&] { srq = make_srq(sides.a, 16, 4); });
+            require(srqs.size() == 1, "{} mappings for an SRQ, expected 1", srqs.size());
+            rq = srqs[0];
+            size.srq = srq.get();
+        }
         a.side = &sides.a;
         const auto cq1 = rings_made_by([&] { a.send_cq = make_cq(sides.a, 64); });
         const auto cq2 = rings_made_by([&] { a.recv_cq = make_cq(sides.a, 64); });
-        const auto both = rings_made_by(
+        auto both = rings_made_by(
             [&] { a.qp = make_qp(sides.a, a.send_cq.get(), a.recv_cq.get(), size); });
+        if (shared)
+            both.push_back(rq);
         require(cq1.size() == 1 && cq2.size() == 1 && both.size() == 2,
                 "{} + {} + {} mappings for two CQs and a QP, expected 1 + 1 + 2", cq1.size(),
                 cq2.size(), both.size());
@@ -516,9 +525,9 @@ std::vector<ReceiveCase> receive_cases()
     };
 }
 
-void receive_case(Bed &bed, const ReceiveCase &one)
+void receive_case(Bed &bed, const ReceiveCase &one, bool shared)
 {
-    Victim victim(bed.sides, bed.link);
+    Victim victim(bed.sides, bed.link, shared);
     one.spoil(victim.put_receive(0, 55));
     victim.rq.set_producer(1);
     victim.send_from_peer(1);
@@ -565,9 +574,30 @@ std::vector<HeaderCase> header_cases()
     };
 }
 
+// Limit and resize look at the indices of an SRQ, and a resize moves what is there.
+void modify_spoiled(Victim &victim, const HeaderCase &one, Rng &rng)
+{
+    for (const uint32_t size : {1u, 7u, 40u}) {
+        ibv_srq_attr attr{};
+        attr.srq_limit = 1;
+        const int error = ibv_modify_srq(victim.srq.get(), &attr, IBV_SRQ_LIMIT);
+        require(!error, "arming the limit: {}", std::strerror(error));
+        attr.max_wr = size;
+        const auto fresh = rings_made_by([&] {
+            const int refused = ibv_modify_srq(victim.srq.get(), &attr, IBV_SRQ_MAX_WR);
+            require(!refused || refused == EINVAL, "resize: {}", std::strerror(refused));
+        });
+        if (fresh.size() == 1)
+            victim.rq = fresh[0];
+        one.spoil(victim.rq, rng);
+        victim.send_from_peer(2);
+        std::this_thread::sleep_for(milliseconds(2));
+    }
+}
+
 void header_case(Bed &bed, const std::string &which, const HeaderCase &one, const std::string &name)
 {
-    Victim victim(bed.sides, bed.link);
+    Victim victim(bed.sides, bed.link, which == "srq");
     Rng rng(hash_name(bed.seed, name));
     for (uint32_t i = 0; i < 3; i++) {
         victim.put_write(i, 70 + i);
@@ -577,7 +607,7 @@ void header_case(Bed &bed, const std::string &which, const HeaderCase &one, cons
     victim.rq.set_producer(3);
     victim.sq.set_producer(3);
     const RingView &ring = which == "sq" ? victim.sq
-        : which == "rq"                  ? victim.rq
+        : which == "rq" || which == "srq" ? victim.rq
         : which == "send_cq"             ? victim.send_cq
                                          : victim.recv_cq;
     one.spoil(ring, rng);
@@ -590,20 +620,22 @@ void header_case(Bed &bed, const std::string &which, const HeaderCase &one, cons
         one.spoil(ring, rng);
         std::this_thread::sleep_for(milliseconds(2));
     }
+    if (which == "srq")
+        modify_spoiled(victim, one, rng);
     settle(bed, victim, Outcome::harmless, nullptr, victim.a.qp.get());
     must_modify(victim.a.qp.get(), state_step(IBV_QPS_ERR), "ERR with spoiled rings");
 }
 
 // Random work requests that are nearly right: most fields hold what the
 // library would write, a few hold something else.
-void random_requests(Bed &bed, const std::string &name, int rounds)
+void random_requests(Bed &bed, const std::string &name, int rounds, bool shared)
 {
     Rng rng(hash_name(bed.seed, name));
     static constexpr std::array<uint32_t, 12> values{0,    1,     2,     33,         64,        255,
                                                      4096, 65535, 65536, 0x7fffffff, 0x80000000, ~0u};
     for (int round = 0; round < rounds; round++) {
         note(fmt::format("{} round {}", name, round));
-        Victim victim(bed.sides, bed.link);
+        Victim victim(bed.sides, bed.link, shared);
         const uint32_t count = rng.between(1u, victim.sq.mask());
         for (uint32_t i = 0; i < count; i++) {
             victim.put_write(i, i);
@@ -630,12 +662,12 @@ void random_requests(Bed &bed, const std::string &name, int rounds)
 }
 
 // Somebody writes into the rings while the kernel reads them.
-void scribble_under_load(Bed &bed, const std::string &name)
+void scribble_under_load(Bed &bed, const std::string &name, bool shared)
 {
     Rng rng(hash_name(bed.seed, name));
     for (int round = 0; round < 3; round++) {
         note(fmt::format("{} round {}", name, round));
-        Victim victim(bed.sides, bed.link);
+        Victim victim(bed.sides, bed.link, shared);
         std::atomic<bool> stop = false;
         std::thread scribbler([&, seed = rng.next()] {
             Rng own(seed);
@@ -672,15 +704,23 @@ void add_cases(Ktap &ktap, Bed &bed, int rounds)
         ktap.add(fmt::format("send.{}", one.name), [&] { send_case(bed, one); });
     static const auto receives = receive_cases();
     for (const ReceiveCase &one : receives)
-        ktap.add(fmt::format("receive.{}", one.name), [&] { receive_case(bed, one); });
+        for (const bool shared : {false, true})
+            ktap.add(fmt::format("{}.{}", shared ? "srq_receive" : "receive", one.name),
+                     [&, shared] { receive_case(bed, one, shared); });
     static const auto headers = header_cases();
-    for (const char *ring : {"sq", "rq", "send_cq", "recv_cq"})
+    for (const char *ring : {"sq", "rq", "srq", "send_cq", "recv_cq"})
         for (const HeaderCase &one : headers) {
             const std::string name = fmt::format("{}.{}", ring, one.name);
             ktap.add(name, [&bed, &one, ring, name] { header_case(bed, ring, one, name); });
         }
-    ktap.add("random_requests", [&bed, rounds] { random_requests(bed, "random", rounds); });
-    ktap.add("scribble_under_load", [&bed] { scribble_under_load(bed, "scribble"); });
+    for (const bool shared : {false, true}) {
+        const std::string end = shared ? "_srq" : "";
+        ktap.add("random_requests" + end, [&bed, rounds, shared, end] {
+            random_requests(bed, "random" + end, rounds, shared);
+        });
+        ktap.add("scribble_under_load" + end,
+                 [&bed, shared, end] { scribble_under_load(bed, "scribble" + end, shared); });
+    }
 }
 
 } // namespace

@@ -87,4 +87,10 @@ static struct ib_mr *reg##_compat(struct ib_pd *pd, u64 start, u64 length,	\
 #define RDMA_REG_USER_MR_OPS(reg) .reg_user_mr = reg##_compat,
 #endif
 
+#ifdef HAVE_FILL_RES_SRQ_ENTRY
+#define RDMA_FILL_RES_SRQ_OPS(fill) .fill_res_srq_entry = (fill),
+#else
+#define RDMA_FILL_RES_SRQ_OPS(fill)
+#endif
+
 #endif

@@ -229,10 +229,23 @@ Qp make_qp(const Side &side, ibv_cq *send_cq, ibv_cq *recv_cq, const QpSize &siz
     attr.cap.max_send_sge = size.send_sge;
     attr.cap.max_recv_sge = size.recv_sge;
     attr.cap.max_inline_data = size.inline_data;
+    attr.srq = size.srq;
     Qp qp(ibv_create_qp(side.pd.get(), &attr));
     if (!qp)
         fail("ibv_create_qp({}): {}", side.device, std::strerror(errno));
     return qp;
+}
+
+Srq make_srq(const Side &side, uint32_t max_wr, uint32_t max_sge, ibv_pd *pd)
+{
+    ibv_srq_init_attr attr{};
+    attr.attr.max_wr = max_wr;
+    attr.attr.max_sge = max_sge;
+    Srq srq(ibv_create_srq(pd ? pd : side.pd.get(), &attr));
+    if (!srq)
+        fail("ibv_create_srq({}, {} x {}): {}", side.device, max_wr, max_sge,
+             std::strerror(errno));
+    return srq;
 }
 
 Link link_from(const Options &options)
@@ -400,6 +413,10 @@ std::optional<AsyncEvent> next_event(ibv_context *context, milliseconds limit)
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         result.element = event.element.qp;
         break;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        result.element = event.element.srq;
+        break;
     default:
         break;
     }
@@ -429,6 +446,17 @@ void post_recv(ibv_qp *qp, uint64_t wr_id, std::span<ibv_sge> sges)
     wr.num_sge = static_cast<int>(sges.size());
     const int error = ibv_post_recv(qp, &wr, &bad);
     require(!error, "ibv_post_recv(wr_id {}): {}", wr_id, std::strerror(error));
+}
+
+void post_srq_recv(ibv_srq *srq, uint64_t wr_id, std::span<ibv_sge> sges)
+{
+    ibv_recv_wr wr{};
+    ibv_recv_wr *bad = nullptr;
+    wr.wr_id = wr_id;
+    wr.sg_list = sges.data();
+    wr.num_sge = static_cast<int>(sges.size());
+    const int error = ibv_post_srq_recv(srq, &wr, &bad);
+    require(!error, "ibv_post_srq_recv(wr_id {}): {}", wr_id, std::strerror(error));
 }
 
 ibv_sge sge_of(std::span<std::byte> memory, const ibv_mr *mr)

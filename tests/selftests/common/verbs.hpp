@@ -77,6 +77,7 @@ using Channel = Handle<ibv_comp_channel, ibv_destroy_comp_channel>;
 using Cq = Handle<ibv_cq, ibv_destroy_cq>;
 using Mr = Handle<ibv_mr, ibv_dereg_mr>;
 using Qp = Handle<ibv_qp, ibv_destroy_qp>;
+using Srq = Handle<ibv_srq, ibv_destroy_srq>;
 using Ah = Handle<ibv_ah, ibv_destroy_ah>;
 
 enum class GidKind { ipv4, ipv6, link_local };
@@ -134,9 +135,11 @@ struct QpSize {
     uint32_t recv_sge = 1;
     uint32_t inline_data = 0;
     bool signal_all = false;
+    ibv_srq *srq = nullptr; // instead of a receive queue
 };
 
 Qp make_qp(const Side &side, ibv_cq *send_cq, ibv_cq *recv_cq, const QpSize &size = {});
+Srq make_srq(const Side &side, uint32_t max_wr, uint32_t max_sge = 1, ibv_pd *pd = nullptr);
 
 struct Link {
     ibv_mtu mtu = IBV_MTU_1024;
@@ -191,7 +194,7 @@ void check_wc(const ibv_wc &wc, ibv_wc_status status, uint64_t wr_id, const ibv_
 
 struct AsyncEvent {
     ibv_event_type type;
-    const void *element; // the ibv_qp or ibv_cq, null for port events
+    const void *element; // the ibv_qp, ibv_cq or ibv_srq, null for port events
 };
 
 // The next asynchronous event, already acknowledged.
@@ -201,6 +204,7 @@ void drain_events(ibv_context *context);
 // Posts and requires that it is accepted.
 void post_send(ibv_qp *qp, ibv_send_wr &wr);
 void post_recv(ibv_qp *qp, uint64_t wr_id, std::span<ibv_sge> sges);
+void post_srq_recv(ibv_srq *srq, uint64_t wr_id, std::span<ibv_sge> sges);
 
 constexpr unsigned flag_if(bool condition, unsigned flag)
 {

@@ -105,7 +105,10 @@ static void rtt_sample(struct rocev2_req *req)
 static void progress(struct rocev2_qp *qp, u32 una_psn)
 {
 	struct rocev2_req *req = &qp->req;
+	u32 acked = rocev2_psn_diff(una_psn, req->una_psn);
 
+	/* twice as much each round trip */
+	req->window = min(req->window + acked, (u32)ROCEV2_WINDOW);
 	req->una_psn = una_psn;
 	req->progress = true;
 	req->gap = false;
@@ -223,6 +226,12 @@ static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
 	req->rnr_wait = true;
 	req->rnr_until = ktime_add_ns(ktime_get(),
 				      rocev2_rnr_timer_ns(syndrome & ROCEV2_AETH_VALUE_MASK));
+	/*
+	 * The peer dropped all that was on the way: ask with one packet whether it is ready
+	 * now. QPs that send whole windows into an empty SRQ leave its consumer no time to
+	 * post.
+	 */
+	req->window = 1;
 	req->ack_deadline = 0;
 	rocev2_req_go_back(qp, req->una_psn);
 }

@@ -28,6 +28,7 @@
 #include "restrack.h"
 #include "rxq.h"
 #include "ring.h"
+#include "srq.h"
 #include "wire.h"
 
 /* 4.096 us * 2^n that an ACK may need on this host beyond the wire: 16 ms */
@@ -65,7 +66,7 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	attr->max_qp = ROCEV2_MAX_QP;
 	attr->max_qp_wr = ROCEV2_MAX_QP_WR;
 	attr->device_cap_flags = IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_PORT_ACTIVE_EVENT |
-				 IB_DEVICE_SYS_IMAGE_GUID;
+				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_SRQ_RESIZE;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY;
 	attr->max_send_sge = ROCEV2_MAX_SGE;
 	attr->max_recv_sge = ROCEV2_MAX_SGE;
@@ -73,6 +74,9 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	attr->max_cq = ROCEV2_MAX_CQ;
 	attr->max_cqe = ROCEV2_MAX_CQE;
 	attr->max_mr = ROCEV2_MAX_MR;
+	attr->max_srq = ROCEV2_MAX_SRQ;
+	attr->max_srq_wr = ROCEV2_MAX_SRQ_WR;
+	attr->max_srq_sge = ROCEV2_MAX_SGE;
 	attr->max_pd = ROCEV2_MAX_PD;
 	attr->max_ah = ROCEV2_MAX_AH;
 	attr->max_qp_rd_atom = ROCEV2_MAX_RD_ATOMIC;
@@ -261,8 +265,10 @@ static void rocev2_dealloc_driver(struct ib_device *ibdev)
 	rocev2_mrs_exit(dev);
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->ahs));
+	WARN_ON(!ida_is_empty(&dev->srq_nums));
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->ahs);
+	ida_destroy(&dev->srq_nums);
 	free_percpu(dev->counters);
 }
 
@@ -321,17 +327,25 @@ static const struct ib_device_ops rocev2_ops = {
 	.post_send		= rocev2_post_send,
 	.post_recv		= rocev2_post_recv,
 
+	.create_srq		= rocev2_create_srq,
+	.modify_srq		= rocev2_modify_srq,
+	.query_srq		= rocev2_query_srq,
+	.destroy_srq		= rocev2_destroy_srq,
+	.post_srq_recv		= rocev2_post_srq_recv,
+
 	.alloc_hw_port_stats	= rocev2_alloc_hw_port_stats,
 	.get_hw_stats		= rocev2_get_hw_stats,
 
 	.fill_res_cq_entry	= rocev2_fill_res_cq_entry,
 	.fill_res_mr_entry	= rocev2_fill_res_mr_entry,
 	.fill_res_qp_entry	= rocev2_fill_res_qp_entry,
+	RDMA_FILL_RES_SRQ_OPS(rocev2_fill_res_srq_entry)
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, rocev2_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, rocev2_cq, ibcq),
 	INIT_RDMA_OBJ_SIZE(ib_pd, rocev2_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, rocev2_ib_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_srq, rocev2_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, rocev2_ucontext, ibuc),
 };
 
@@ -362,6 +376,7 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 	spin_lock_init(&dev->gid_lock);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1);
+	ida_init(&dev->srq_nums);
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
 	ibdev->num_comp_vectors = num_possible_cpus();

@@ -7,6 +7,7 @@
 
 #include "mem.h"
 #include "qp.h"
+#include "srq.h"
 
 enum rocev2_mr_status rocev2_mem_read(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
 				      int access, void *dst)
@@ -42,13 +43,13 @@ static void src_copy(struct rocev2_src *src, void *dst, u32 len)
 	}
 }
 
-enum rocev2_mr_status rocev2_mem_write(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
-				       int access, struct rocev2_src src)
+static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, struct ib_pd *pd, u32 key, u64 addr,
+				       u32 len, int access, struct rocev2_src src)
 {
 	enum rocev2_mr_status status;
 	struct rocev2_mr *mr;
 
-	status = rocev2_mr_get(qp->dev, &qp->cache, qp->ibqp->pd, key, addr, len, access, &mr);
+	status = rocev2_mr_get(qp->dev, &qp->cache, pd, key, addr, len, access, &mr);
 	if (status != ROCEV2_MR_OK)
 		return status;
 	while (len) {
@@ -61,6 +62,12 @@ enum rocev2_mr_status rocev2_mem_write(struct rocev2_qp *qp, u32 key, u64 addr, 
 	}
 	rocev2_mr_put(mr);
 	return ROCEV2_MR_OK;
+}
+
+enum rocev2_mr_status rocev2_mem_write(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
+				       int access, struct rocev2_src src)
+{
+	return mem_write(qp, qp->ibqp->pd, key, addr, len, access, src);
 }
 
 /* one step through a list: the part of @sge that holds byte *@from, *@from made relative */
@@ -93,8 +100,9 @@ enum rocev2_mr_status rocev2_sg_read(struct rocev2_qp *qp, const struct rocev2_s
 	return len ? ROCEV2_MR_OUT_OF_BOUNDS : ROCEV2_MR_OK;
 }
 
-enum rocev2_mr_status rocev2_sg_write(struct rocev2_qp *qp, const struct rocev2_sge *sge,
-				      u32 num_sge, u64 from, u32 len, struct rocev2_src src)
+static enum rocev2_mr_status sg_write(struct rocev2_qp *qp, struct ib_pd *pd,
+				      const struct rocev2_sge *sge, u32 num_sge, u64 from,
+				      u32 len, struct rocev2_src src)
 {
 	enum rocev2_mr_status status;
 	u32 i, n;
@@ -103,8 +111,8 @@ enum rocev2_mr_status rocev2_sg_write(struct rocev2_qp *qp, const struct rocev2_
 		n = sg_part(&sge[i], &from, len);
 		if (!n)
 			continue;
-		status = rocev2_mem_write(qp, sge[i].lkey, sge[i].addr + from, n,
-					  IB_ACCESS_LOCAL_WRITE, src);
+		status = mem_write(qp, pd, sge[i].lkey, sge[i].addr + from, n,
+				   IB_ACCESS_LOCAL_WRITE, src);
 		if (status != ROCEV2_MR_OK)
 			return status;
 		if (src.skb)
@@ -115,4 +123,20 @@ enum rocev2_mr_status rocev2_sg_write(struct rocev2_qp *qp, const struct rocev2_
 		from = 0;
 	}
 	return len ? ROCEV2_MR_OUT_OF_BOUNDS : ROCEV2_MR_OK;
+}
+
+enum rocev2_mr_status rocev2_sg_write(struct rocev2_qp *qp, const struct rocev2_sge *sge,
+				      u32 num_sge, u64 from, u32 len, struct rocev2_src src)
+{
+	return sg_write(qp, qp->ibqp->pd, sge, num_sge, from, len, src);
+}
+
+enum rocev2_mr_status rocev2_recv_write(struct rocev2_qp *qp, u64 from, u32 len,
+					struct rocev2_src src)
+{
+	const struct rocev2_recv_wqe *wqe = &qp->recv.wqe;
+	/* keys in WQEs of an SRQ are the SRQ's, whose PD may be another */
+	struct ib_pd *pd = qp->srq ? qp->srq->ibsrq.pd : qp->ibqp->pd;
+
+	return sg_write(qp, pd, wqe->sge, wqe->num_sge, from, len, src);
 }

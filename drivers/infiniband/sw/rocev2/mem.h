@@ -52,5 +52,8 @@ enum rocev2_mr_status rocev2_sg_read(struct rocev2_qp *qp, const struct rocev2_s
 /* @src into a scatter/gather list; needs local write access */
 enum rocev2_mr_status rocev2_sg_write(struct rocev2_qp *qp, const struct rocev2_sge *sge,
 				      u32 num_sge, u64 from, u32 len, struct rocev2_src src);
+/* ... into the receive WQE of the message in progress */
+enum rocev2_mr_status rocev2_recv_write(struct rocev2_qp *qp, u64 from, u32 len,
+					struct rocev2_src src);
 
 #endif

@@ -25,6 +25,7 @@
 #include "rx.h"
 #include "rq.h"
 #include "rxq.h"
+#include "srq.h"
 #include "trace.h"
 
 /* --- ownership --- */
@@ -139,9 +140,10 @@ static void qp_arm_timer(struct rocev2_qp *qp)
 
 	/*
 	 * An application posts receives without a doorbell, in the error state too,
-	 * where they must flush: look again, less and less often.
+	 * where they must flush: look again, less and less often. What is in an SRQ does
+	 * not flush.
 	 */
-	if (qp->state == IB_QPS_ERR && qp->user) {
+	if (qp->state == IB_QPS_ERR && qp->user && !qp->srq) {
 		next = ktime_add_ms(ktime_get(), qp->flush_backoff);
 		qp->flush_backoff = min(qp->flush_backoff * 2, 128u);
 	}
@@ -315,13 +317,14 @@ static int qp_check_init(const struct rocev2_dev *dev, const struct ib_qp_init_a
 		return -EOPNOTSUPP;
 	if (init->qp_type != IB_QPT_RC)
 		return -EOPNOTSUPP;
-	if (init->srq)
-		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
-	if (cap->max_send_wr > ROCEV2_MAX_QP_WR || cap->max_recv_wr > ROCEV2_MAX_QP_WR ||
-	    cap->max_send_sge > ROCEV2_MAX_SGE || cap->max_recv_sge > ROCEV2_MAX_SGE ||
+	if (cap->max_send_wr > ROCEV2_MAX_QP_WR || cap->max_send_sge > ROCEV2_MAX_SGE ||
 	    cap->max_inline_data > ROCEV2_MAX_INLINE)
+		return -EINVAL;
+	/* with an SRQ there is no receive queue to size */
+	if (!init->srq &&
+	    (cap->max_recv_wr > ROCEV2_MAX_QP_WR || cap->max_recv_sge > ROCEV2_MAX_SGE))
 		return -EINVAL;
 	return 0;
 }
@@ -365,22 +368,18 @@ static void sq_destroy(struct rocev2_sq *sq)
 	rocev2_ring_free(&sq->ring);
 }
 
-static int rq_create(struct rocev2_rq *rq, struct ib_qp_init_attr *init,
+static int rq_create(struct rocev2_qp *qp, struct ib_qp_init_attr *init,
 		     struct ib_ucontext *uc, struct mminfo *mi)
 {
 	struct ib_qp_cap *cap = &init->cap;
-	int err;
 
-	spin_lock_init(&rq->lock);
-	cap->max_recv_wr = max(cap->max_recv_wr, 1u);
-	cap->max_recv_sge = max(cap->max_recv_sge, 1u);
-	rq->max_sge = cap->max_recv_sge;
-	err = rocev2_ring_alloc(&rq->ring, cap->max_recv_wr, sizeof(struct rxe_recv_wqe) +
-				rq->max_sge * sizeof(struct rxe_sge), uc, mi);
-	if (err)
-		return err;
-	cap->max_recv_wr = rocev2_ring_capacity(&rq->ring);
-	return 0;
+	if (init->srq) {
+		qp->srq = to_rocev2_srq(init->srq);
+		cap->max_recv_wr = 0;
+		cap->max_recv_sge = 0;
+		return 0;
+	}
+	return rocev2_rq_create(&qp->rq, &cap->max_recv_wr, &cap->max_recv_sge, uc, mi);
 }
 
 static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct ib_qp *ibqp,
@@ -455,7 +454,7 @@ int rocev2_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib
 	err = sq_create(&qp->sq, init, uc ? &uc->ibuc : NULL, udata ? &resp.sq_mi : NULL);
 	if (err)
 		goto err_free_cache;
-	err = rq_create(&qp->rq, init, uc ? &uc->ibuc : NULL, udata ? &resp.rq_mi : NULL);
+	err = rq_create(qp, init, uc ? &uc->ibuc : NULL, udata ? &resp.rq_mi : NULL);
 	if (err)
 		goto err_destroy_sq;
 	qp->attr.cap = init->cap;

@@ -35,6 +35,7 @@
 #include "tx.h"
 
 struct rocev2_cq;
+struct rocev2_srq;
 
 /* packets the requester may have unacknowledged */
 #define ROCEV2_WINDOW		256
@@ -150,6 +151,7 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @next_psn: PSN the next new message starts with
  * @max_psn: one behind the last PSN ever sent
  * @una_psn: oldest PSN not acknowledged
+ * @window: packets that may be unacknowledged: ROCEV2_WINDOW, fewer after an RNR NAK
  * @rd_outstanding: READs and atomics sent and not answered
  * @max_rd_atomic: how many may be
  * @retry_left: retransmissions before the peer counts as unreachable
@@ -176,6 +178,7 @@ struct rocev2_req {
 	u32	next_psn;
 	u32	max_psn;
 	u32	una_psn;
+	u32	window;
 	u32	rd_outstanding;
 	u32	max_rd_atomic;
 	u8	retry_left;
@@ -273,6 +276,7 @@ struct rocev2_resp_res {
  * @gap: a NAK for the gap at @epsn is out; drop what lies ahead in silence
  * @dead: a fatal NAK is pending: take no more requests
  * @established: IB_EVENT_COMM_EST was raised
+ * @last_wqe: IB_EVENT_QP_LAST_WQE_REACHED was raised
  * @have_wqe: @wqe is held by the message in progress
  * @min_rnr_timer: RNR timer code we ask for
  * @res_count: READs and atomics the peer may have outstanding (max_dest_rd_atomic)
@@ -298,6 +302,7 @@ struct rocev2_recv_qp {
 	bool			gap;
 	bool			dead;
 	bool			established;
+	bool			last_wqe;
 	bool			have_wqe;
 	u8			min_rnr_timer;
 	u8			res_count;
@@ -336,7 +341,8 @@ enum rocev2_qp_flag {
  * @req: requester and completer
  * @sq: send queue
  * @recv: responder
- * @rq: receive queue
+ * @rq: receive queue; empty with @srq
+ * @srq: shared receive queue, or NULL
  * @scq: completions of the send queue
  * @rcq: completions of the receive queue
  * @cache: key translation cache; owner only
@@ -376,6 +382,7 @@ struct rocev2_qp {
 	struct rocev2_sq	sq;
 	struct rocev2_recv_qp	recv;
 	struct rocev2_rq	rq;
+	struct rocev2_srq	*srq;
 	struct rocev2_cq	*scq;
 	struct rocev2_cq	*rcq;
 	struct rocev2_mr_cache	cache;

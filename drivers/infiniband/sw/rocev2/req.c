@@ -174,7 +174,7 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	u8 opcode = data_opcode(wqe, index == 0, last);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[opcode];
 	/* the window closes with this packet: the peer must answer to open it */
-	bool full = rocev2_psn_diff(req->psn, req->una_psn) + 1 >= ROCEV2_WINDOW;
+	bool full = rocev2_psn_diff(req->psn, req->una_psn) + 1 >= (s32)req->window;
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
@@ -374,7 +374,7 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 				rocev2_comp_fail(qp, wqe->status);
 			break;
 		}
-		if (rocev2_psn_diff(req->psn, req->una_psn) >= ROCEV2_WINDOW ||
+		if (rocev2_psn_diff(req->psn, req->una_psn) >= (s32)req->window ||
 		    !rocev2_tx_may_send(qp, ROCEV2_MAX_INFLIGHT_REQ))
 			break;
 		if (sq->cur == sq->assigned) {
@@ -430,6 +430,7 @@ void rocev2_req_reset(struct rocev2_qp *qp)
 	struct rocev2_req *req = &qp->req;
 	struct rocev2_sq *sq = &qp->sq;
 
+	req->window = ROCEV2_WINDOW;
 	req->rd_outstanding = 0;
 	req->rnr_wait = false;
 	req->gap = false;

@@ -135,8 +135,8 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
 		return;
 	}
-	if (rocev2_sg_write(qp, recv->wqe.sge, recv->wqe.num_sge, recv->received,
-			    buf->payload_len, rocev2_payload(skb)) != ROCEV2_MR_OK) {
+	if (rocev2_recv_write(qp, recv->received, buf->payload_len, rocev2_payload(skb)) !=
+	    ROCEV2_MR_OK) {
 		resp_nak_operational(qp, buf->psn);
 		resp_complete(qp, IB_WC_LOC_PROT_ERR, skb);
 		return;
@@ -326,8 +326,23 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb
 
 u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp)
 {
+	/* WQEs of an SRQ are promised to nobody: no end-to-end credits (9.7.7.2) */
+	if (qp->srq)
+		return ROCEV2_AETH_ACK | ROCEV2_CREDIT_CODE_UNLIMITED;
 	/* what is posted now; the requester adds it to our MSN (9.7.7.2.1) */
 	return ROCEV2_AETH_ACK | rocev2_credit_encode(rocev2_rq_posted(&qp->rq));
+}
+
+/*
+ * A QP with an SRQ holds one WQE at most. What is in the SRQ is for the other QPs:
+ * the consumer learns that this one takes no more, once (11.6.3.1).
+ */
+static void resp_last_wqe(struct rocev2_qp *qp)
+{
+	if (qp->recv.last_wqe)
+		return;
+	qp->recv.last_wqe = true;
+	rocev2_qp_event(qp, IB_EVENT_QP_LAST_WQE_REACHED);
 }
 
 static void resp_flush_recv(struct rocev2_qp *qp)
@@ -336,6 +351,10 @@ static void resp_flush_recv(struct rocev2_qp *qp)
 
 	if (qp->recv.have_wqe)
 		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
+	if (qp->srq) {
+		resp_last_wqe(qp);
+		return;
+	}
 	while (left-- && rocev2_rq_next(qp))
 		resp_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
 	/* an application that keeps posting must not keep us here */
@@ -401,6 +420,7 @@ void rocev2_resp_reset(struct rocev2_qp *qp)
 	recv->gap = false;
 	recv->dead = false;
 	recv->established = false;
+	recv->last_wqe = false;
 	recv->have_wqe = false;
 	recv->res_head = 0;
 	recv->res_due = 0;

@@ -11,6 +11,8 @@
 #include "mr.h"
 #include "qp.h"
 #include "restrack.h"
+#include "rq.h"
+#include "srq.h"
 
 /**
  * rocev2_fill_res_cq_entry() - ops.fill_res_cq_entry
@@ -116,6 +118,43 @@ int rocev2_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
 	    rdma_nl_put_driver_u32(msg, "resp_msn", READ_ONCE(qp->recv.msn)) ||
 	    rdma_nl_put_driver_u64(msg, "mr_cache_hits", READ_ONCE(qp->cache.hits)) ||
 	    rdma_nl_put_driver_u64(msg, "mr_cache_misses", READ_ONCE(qp->cache.misses))) {
+		nla_nest_cancel(msg, nest);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, nest);
+	return 0;
+}
+
+/**
+ * rocev2_fill_res_srq_entry() - ops.fill_res_srq_entry
+ * @msg: the netlink message
+ * @ibsrq: the SRQ
+ *
+ * Return: 0 or -EMSGSIZE.
+ */
+int rocev2_fill_res_srq_entry(struct sk_buff *msg, struct ib_srq *ibsrq)
+{
+	struct rocev2_srq *srq = to_rocev2_srq(ibsrq);
+	u32 capacity, posted, taken, limit;
+	struct nlattr *nest;
+
+	/* a resize may swap the ring */
+	spin_lock_bh(&srq->lock);
+	capacity = rocev2_ring_capacity(&srq->rq.ring);
+	posted = rocev2_rq_posted(&srq->rq);
+	taken = srq->rq.ring.index;
+	limit = srq->limit;
+	spin_unlock_bh(&srq->lock);
+
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+	if (!nest)
+		return -EMSGSIZE;
+	if (rdma_nl_put_driver_u32(msg, "srq_num", srq->num) ||
+	    rdma_nl_put_driver_u32(msg, "capacity", capacity) ||
+	    rdma_nl_put_driver_u32(msg, "max_sge", srq->rq.max_sge) ||
+	    rdma_nl_put_driver_u32(msg, "posted", posted) ||
+	    rdma_nl_put_driver_u32(msg, "taken", taken) ||
+	    rdma_nl_put_driver_u32(msg, "limit", limit)) {
 		nla_nest_cancel(msg, nest);
 		return -EMSGSIZE;
 	}

@@ -6,6 +6,7 @@
 #ifndef ROCEV2_H
 #define ROCEV2_H
 
+#include <linux/idr.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
 #include <linux/rcupdate.h>
@@ -18,6 +19,7 @@
 #define ROCEV2_MAX_SGE		32
 #define ROCEV2_MAX_INLINE	512
 #define ROCEV2_MAX_QP_WR	16384
+#define ROCEV2_MAX_SRQ_WR	32767		/* as many as a ring of a power of two holds */
 #define ROCEV2_MAX_CQE		1048576
 #define ROCEV2_MAX_RD_ATOMIC	128		/* per QP, as requester and as responder */
 #define ROCEV2_MAX_MSG		2147483648u	/* IBA C9-26 */
@@ -27,6 +29,7 @@
 #define ROCEV2_GID_TABLE_LEN	1024
 #define ROCEV2_MAX_QP		65536
 #define ROCEV2_MAX_CQ		65536
+#define ROCEV2_MAX_SRQ		65536
 #define ROCEV2_MAX_MR		1048576
 #define ROCEV2_MAX_MR_SIZE	BIT_ULL(40)
 #define ROCEV2_MAX_PD		65536
@@ -76,6 +79,7 @@ enum rocev2_gone {
  * @local_dma_mr: what key 0 names to QPs of the kernel: all of its memory
  * @ahs: number to struct rocev2_ah of applications
  * @next_ah: where the cyclic search for an AH number goes on
+ * @srq_nums: numbers of SRQs, at most ROCEV2_MAX_SRQ
  * @num_qps: QPs alive, at most ROCEV2_MAX_QP
  * @num_cqs: CQs alive, at most ROCEV2_MAX_CQ
  * @num_mrs: MRs alive, at most ROCEV2_MAX_MR
@@ -106,6 +110,7 @@ struct rocev2_dev {
 	struct rocev2_mr		*local_dma_mr;
 	struct xarray			ahs;
 	u32				next_ah;
+	struct ida			srq_nums;
 	atomic_t			num_qps;
 	atomic_t			num_cqs;
 	atomic_t			num_mrs;

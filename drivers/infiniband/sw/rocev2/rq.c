@@ -10,10 +10,31 @@
 
 #include "qp.h"
 #include "rq.h"
+#include "srq.h"
 
 u32 rocev2_rq_posted(const struct rocev2_rq *rq)
 {
 	return (rocev2_ring_producer(&rq->ring) - rq->ring.index) & rq->ring.mask;
+}
+
+size_t rocev2_rq_elem_size(const struct rocev2_rq *rq)
+{
+	return sizeof(struct rxe_recv_wqe) + rq->max_sge * sizeof(struct rxe_sge);
+}
+
+int rocev2_rq_create(struct rocev2_rq *rq, u32 *max_wr, u32 *max_sge, struct ib_ucontext *uc,
+		     struct mminfo *mi)
+{
+	int err;
+
+	spin_lock_init(&rq->lock);
+	*max_sge = max(*max_sge, 1u);
+	rq->max_sge = *max_sge;
+	err = rocev2_ring_alloc(&rq->ring, max(*max_wr, 1u), rocev2_rq_elem_size(rq), uc, mi);
+	if (err)
+		return err;
+	*max_wr = rocev2_ring_capacity(&rq->ring);
+	return 0;
 }
 
 static void copy_wqe(struct rocev2_recv_wqe *wqe, const struct rxe_recv_wqe *ring,
@@ -39,21 +60,28 @@ static void copy_wqe(struct rocev2_recv_wqe *wqe, const struct rxe_recv_wqe *rin
 	}
 }
 
-bool rocev2_rq_next(struct rocev2_qp *qp)
+bool rocev2_rq_take(struct rocev2_rq *rq, struct rocev2_recv_wqe *wqe)
 {
-	struct rocev2_ring *ring = &qp->rq.ring;
+	struct rocev2_ring *ring = &rq->ring;
 
-	if (!rocev2_rq_posted(&qp->rq))
+	if (!rocev2_rq_posted(rq))
 		return false;
-	copy_wqe(&qp->recv.wqe, rocev2_ring_slot(ring, ring->index), qp->rq.max_sge);
+	copy_wqe(wqe, rocev2_ring_slot(ring, ring->index), rq->max_sge);
 	ring->index++;
 	rocev2_ring_set_consumer(ring, ring->index);
 	return true;
 }
 
+bool rocev2_rq_next(struct rocev2_qp *qp)
+{
+	if (qp->srq)
+		return rocev2_srq_next(qp->srq, &qp->recv.wqe);
+	return rocev2_rq_take(&qp->rq, &qp->recv.wqe);
+}
+
 void rocev2_rq_reset(struct rocev2_rq *rq)
 {
-	/* a new QP has no ring yet */
+	/* a new QP has no ring yet, one with an SRQ never */
 	if (!rq->ring.buf)
 		return;
 	rq->ring.index = rocev2_ring_producer(&rq->ring);
@@ -83,33 +111,42 @@ static int post_one(struct rocev2_rq *rq, const struct ib_recv_wr *wr)
 	return 0;
 }
 
+int rocev2_rq_post(struct rocev2_rq *rq, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad_wr)
+{
+	unsigned long flags;
+	int err = 0;
+
+	spin_lock_irqsave(&rq->lock, flags);
+	for (; wr; wr = wr->next) {
+		err = post_one(rq, wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	spin_unlock_irqrestore(&rq->lock, flags);
+	return err;
+}
+
 /**
  * rocev2_post_recv() - the post_recv verb, for kernel consumers
  * @ibqp: the QP
  * @wr: receive work requests
  * @bad_wr: the first that was not posted
  *
- * Context: any. Return: 0, -EINVAL (state, or too many SGEs), -ENOMEM (queue full).
+ * Context: any. Return: 0, -EINVAL (state, SRQ, or too many SGEs), -ENOMEM (queue full).
  */
 int rocev2_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		     const struct ib_recv_wr **bad_wr)
 {
 	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
-	unsigned long flags;
-	int err = 0;
+	int err;
 
 	*bad_wr = wr;
-	if (qp->user || !(rocev2_qp_state(qp) & ROCEV2_QPS_POST_RECV))
+	if (qp->user || qp->srq || !(rocev2_qp_state(qp) & ROCEV2_QPS_POST_RECV))
 		return -EINVAL;
-	spin_lock_irqsave(&qp->rq.lock, flags);
-	for (; wr; wr = wr->next) {
-		err = post_one(&qp->rq, wr);
-		if (err) {
-			*bad_wr = wr;
-			break;
-		}
-	}
-	spin_unlock_irqrestore(&qp->rq.lock, flags);
+	err = rocev2_rq_post(&qp->rq, wr, bad_wr);
 	/* in the error state the owner flushes it */
 	if (rocev2_qp_state(qp) & ROCEV2_QPS_FLUSH_RECV)
 		rocev2_qp_kick(qp);
