@@ -129,7 +129,7 @@ rocev2_fast_reg_check(enum rocev2_key_kind kind, u32 current_key, u32 access, u6
 	if (access & ~ROCEV2_ACCESS_FAST || !rocev2_access_consistent(access))
 		return ROCEV2_KEY_BAD_ACCESS;
 	/* the last byte has an address */
-	if (length && iova > U64_MAX - (length - 1))
+	if (length && iova + (length - 1) < iova)
 		return ROCEV2_KEY_BAD_RANGE;
 	return ROCEV2_KEY_OK;
 }
