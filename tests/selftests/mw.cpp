@@ -6,7 +6,11 @@
 #include "common/memory.hpp"
 #include "common/verbs.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <sstream>
@@ -720,6 +724,43 @@ void attributes(const Sides &sides, const Link &)
     require(!ibv_alloc_mw(sides.b.pd.get(), static_cast<ibv_mw_type>(3)), "a window of type 3");
 }
 
+// A program that dies with bound windows, its regions younger than they: the kernel must let go in
+// the right order.
+void killed(const Sides &sides, const Link &link)
+{
+    const auto counts = [&] {
+        auto all = resource_counts(sides.b.device);
+        return std::array{all["mr"], all["qp"], all["pd"], all["cq"]};
+    };
+    const auto before = counts();
+    const pid_t child = fork();
+    require(child >= 0, "fork: {}", std::strerror(errno));
+    if (child == 0) {
+        try {
+            Sides own{open_side("A", sides.a.device, "", sides.a.port),
+                      open_side("B", sides.b.device, "", sides.b.port)};
+            own.a.gid = sides.a.gid;
+            own.a.gid_index = sides.a.gid_index;
+            own.b.gid = sides.b.gid;
+            own.b.gid_index = sides.b.gid_index;
+            Bench b(own, link);
+            b.mr = make_mr(own.b, b.region(), mr_access);
+            b.must_bind();
+            b.must_bind_one(b.va(), window_size);
+            raise(SIGKILL);
+        } catch (const std::exception &error) {
+            fmt::print("# {}\n", error.what());
+        }
+        _exit(1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    require(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the program ended by itself: {:#x}",
+            status);
+    require(wait_until(milliseconds(5000), [&] { return counts() == before; }),
+            "objects of the dead program remain");
+}
+
 void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
 {
     const Link link = link_from(options);
@@ -763,6 +804,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
             [length](const Sides &s, const Link &l) { send_with_inv(s, l, length); });
     add("order.chain", chain);
     add("order.between_messages", between_messages);
+    add("killed", killed);
 }
 
 } // namespace
