@@ -13,6 +13,7 @@ namespace rig {
 namespace {
 
 const fs::path kCheckoutInJail = "/rocev2";
+const fs::path kTestModules = "tests/kmod";
 
 /* By what it is, so that what a build in the source tree left there is not taken along. */
 bool IsSource(const fs::path &file)
@@ -33,7 +34,7 @@ std::set<fs::path> SourceFiles(const fs::path &tree)
     for (const char *top : {"Kbuild", "Makefile"})
         if (fs::exists(tree / top))
             files.insert(top);
-    for (const char *top : {"drivers", "include"}) {
+    for (const fs::path &top : {fs::path("drivers"), fs::path("include"), kTestModules}) {
         if (!fs::exists(tree / top))
             continue;
         for (const auto &entry : fs::recursive_directory_iterator(tree / top))
@@ -88,6 +89,12 @@ std::string Flavour(const Kernel &kernel, const std::vector<std::string> &argume
 
 } // namespace
 
+fs::path TestModules(const fs::path &module)
+{
+    /* CHECKOUT/drivers/infiniband/sw/rocev2/rocev2.ko */
+    return fs::weakly_canonical(module.parent_path() / "../../../.." / kTestModules);
+}
+
 fs::path BuildDirectory(const fs::path &checkout)
 {
     return checkout / "build";
@@ -106,15 +113,19 @@ fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::
     if (!fs::exists(checkout / "Kbuild"))
         Fail("{} has no Kbuild: is this a rocev2 source tree?", checkout.string());
     SyncSources(checkout, copy);
-    Command make{{"make", "-C", kernel.kdir, fmt::format("M={}", InRoot(kernel.root, checkout, copy).string()),
-                  fmt::format("-j{}", Processors())}};
-    if (kernel.rig == Rig::kUml)
-        make.argv.push_back("ARCH=um");
-    make.argv.insert(make.argv.end(), arguments.begin(), arguments.end());
-    make.argv.push_back("modules");
-    make.jail = JailWithCheckout(kernel.root, checkout, kernel.binds);
-    RunStep(make, fmt::format("building rocev2.ko for {} ({})", kernel.name, kernel.release),
-            ModuleLog(checkout, kernel, arguments));
+    const auto build = [&](const fs::path &directory, const char *what, const fs::path &log) {
+        Command make{{"make", "-C", kernel.kdir, fmt::format("M={}", InRoot(kernel.root, checkout, directory).string()),
+                      fmt::format("-j{}", Processors())}};
+        if (kernel.rig == Rig::kUml)
+            make.argv.push_back("ARCH=um");
+        make.argv.insert(make.argv.end(), arguments.begin(), arguments.end());
+        make.argv.push_back("modules");
+        make.jail = JailWithCheckout(kernel.root, checkout, kernel.binds);
+        RunStep(make, fmt::format("building {} for {} ({})", what, kernel.name, kernel.release), log);
+    };
+    const fs::path log = ModuleLog(checkout, kernel, arguments);
+    build(copy, "rocev2.ko", log);
+    build(copy / kTestModules, "the test modules", log.parent_path() / ("kmod-" + log.filename().string()));
     if (!fs::exists(module))
         Fail("the build made no {}", module.string());
     return module;

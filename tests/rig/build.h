@@ -6,9 +6,12 @@
 
 namespace rig {
 
-/* rocev2.ko for that kernel, built from a copy of the sources so that builds for several kernels
+/* rocev2.ko for that kernel, and the test modules, built from a copy of the sources so that builds for several kernels
  * do not meet. `arguments` go to make; a build with any is kept apart. */
 fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::vector<std::string> &arguments = {});
+
+/* The directory with the test modules (tests/kmod) that were built along with that rocev2.ko. */
+fs::path TestModules(const fs::path &module);
 
 /* The directory with all selftests: the scripts, and the programs (unless none are
  * wanted) built in the root they will run in. */

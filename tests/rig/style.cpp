@@ -49,7 +49,7 @@ std::vector<std::string> KernelSources(const fs::path &checkout)
 {
     std::vector<std::string> files;
 
-    for (const char *top : {"drivers", "include"}) {
+    for (const char *top : {"drivers", "include", "tests/kmod"}) {
         if (!fs::exists(checkout / top))
             continue;
         for (const auto &entry : fs::recursive_directory_iterator(checkout / top)) {

@@ -48,7 +48,7 @@ Prepared Prepare(const RunOptions &options, const Kernel &kernel, bool programs 
 std::string Script(const Prepared &prepared, const RunOptions &options, const std::string &body)
 {
     return fmt::format(R"(
-export MODPROBE_OPTIONS='-d /run/rocev2/kernel' LINK_TYPE={0} ROCEV2_MODULE={1} RIG={2}
+export MODPROBE_OPTIONS='-d /run/rocev2/kernel' LINK_TYPE={0} ROCEV2_MODULE={1} ROCEV2_KMOD={4} RIG={2}
 printf '#!/bin/sh\nexec /sbin/modprobe -d /run/rocev2/kernel "$@"\n' >/run/rocev2/modprobe
 chmod +x /run/rocev2/modprobe
 echo /run/rocev2/modprobe >/proc/sys/kernel/modprobe
@@ -74,7 +74,7 @@ fi
 exit $status
 )",
                        options.link_type, prepared.module.empty() ? "" : "/run/rocev2/module/rocev2.ko",
-                       prepared.kernel.name, body);
+                       prepared.kernel.name, body, prepared.module.empty() ? "" : "/run/rocev2/kmod");
 }
 
 Boot MakeBoot(const Prepared &prepared, const RunOptions &options, const std::string &name, const std::string &body)
@@ -87,8 +87,10 @@ Boot MakeBoot(const Prepared &prepared, const RunOptions &options, const std::st
     boot.host_qemu = options.host_root;
     boot.shares = {{prepared.selftests, "/run/rocev2/tests"},
                    {prepared.kernel.modules, "/run/rocev2/kernel/lib/modules/" + prepared.kernel.release}};
-    if (!prepared.module.empty())
+    if (!prepared.module.empty()) {
         boot.shares.push_back({prepared.module.parent_path(), "/run/rocev2/module"});
+        boot.shares.push_back({TestModules(prepared.module), "/run/rocev2/kmod"});
+    }
     return boot;
 }
 

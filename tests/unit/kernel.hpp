@@ -8,6 +8,7 @@ extern "C" {
 #include "icrc.h"
 #include "mr_bounds.h"
 #include "mr_cache.h"
+#include "mr_key.h"
 #include "opcode.h"
 #include "psn.h"
 #include "qp_state.h"

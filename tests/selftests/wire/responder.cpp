@@ -663,16 +663,157 @@ void run_unrequested_ack(Bed &bed, GidKind kind)
     b.expect_counters({});
 }
 
-// SEND with invalidate of a key that cannot be invalidated remotely.
-void run_send_invalidate(Bed &bed, GidKind kind)
+// SEND with Invalidate of a key that a peer cannot take back: refused as a whole. The receive tells.
+void run_send_invalidate(Bed &bed, GidKind kind, std::uint32_t flip)
 {
     Bench b(bed, kind, {});
     b.post_receive(9, 0, 64);
-    b.send(b.packet(send_only_invalidate, word(b.memory.mr->rkey), pattern(64)));
+    b.post_receive(10, 0, 64);
+    b.send(b.packet(send_only_invalidate, word(b.memory.mr->rkey ^ flip), pattern(64)));
     b.expect_answer(nak_access, b.expected);
     b.expect_counters({{access_errors, 1}});
+    b.expect_event({});
+    b.expect_wc(b.recv_cq.get(), IBV_WC_LOC_ACCESS_ERR, 9);
+    b.expect_wc(b.recv_cq.get(), IBV_WC_WR_FLUSH_ERR, 10);
+    b.expect_state(IBV_QPS_ERR);
+}
+
+// A memory window of type 2 that the bench's QP binds to a region.
+class Window {
+public:
+    explicit Window(Bench &b)
+        : b_(b), region_(b.bed().side, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND),
+          mw_(ibv_alloc_mw(b.bed().side.pd.get(), IBV_MW_TYPE_2))
+    {
+        require(bool(mw_), "ibv_alloc_mw: {}", std::strerror(errno));
+        key = mw_->rkey;
+    }
+
+    void bind(std::uint32_t with)
+    {
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_BIND_MW;
+        wr.bind_mw.mw = mw_.get();
+        wr.bind_mw.rkey = key = with;
+        wr.bind_mw.bind_info = {region_.mr.get(), region_.va(), window_size,
+                                IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                    IBV_ACCESS_REMOTE_ATOMIC};
+        post(wr, "bind");
+    }
+    void invalidate()
+    {
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_LOCAL_INV;
+        wr.invalidate_rkey = key;
+        post(wr, "LOCAL_INV");
+    }
+    Packet write(std::size_t size = 64) const
+    {
+        return b_.packet(write_only, reth(region_.va(), key, static_cast<std::uint32_t>(size)),
+                         pattern(size));
+    }
+    // a WRITE by the key now is taken
+    void expect_alive()
+    {
+        b_.send(write());
+        b_.expect_ack(b_.expected);
+        b_.expected = psn_add(b_.expected, 1);
+    }
+    const Region &region() const { return region_; }
+
+    std::uint32_t key = 0;
+
+private:
+    void post(ibv_send_wr &wr, const char *what)
+    {
+        wr.wr_id = 70;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        post_send(b_.qp.get(), wr);
+        check_wc(must_poll(b_.cq.get(), what), IBV_WC_SUCCESS, 70, b_.qp.get(), what);
+    }
+
+    Bench &b_;
+    Region region_;
+    Handle<ibv_mw, ibv_dealloc_mw> mw_;
+};
+
+// The window dies once; the duplicate is acknowledged and leaves alone what was bound since.
+void run_send_invalidate_twice(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    Window window(b);
+    window.bind(window.key + 1);
+    window.expect_alive();
+    b.post_receive(9, 0, 64);
+    const Packet p = b.packet(send_only_invalidate, word(window.key), pattern(64));
+    const std::uint32_t key = window.key;
+    b.send(p);
+    b.expect_ack(b.expected);
+    b.expected = psn_add(b.expected, 1);
+    const ibv_wc wc = must_poll(b.recv_cq.get(), "receive");
+    check_wc(wc, IBV_WC_SUCCESS, 9, b.qp.get(), "receive");
+    require(wc.wc_flags == IBV_WC_WITH_INV && wc.invalidated_rkey == key, "flags {:#x} key {:#x}",
+            wc.wc_flags, wc.invalidated_rkey);
+    // the same key again: only a duplicate that was executed could hurt it
+    window.bind(key);
+    b.send(p);
+    b.expect_ack(psn_add(b.expected, 0xffffff));
+    window.expect_alive();
+    b.expect_counters({{"duplicate_request", 1}});
+    b.expect_event({});
+}
+
+// First and middle packets invalidate nothing, and neither does a last one out of order.
+void run_send_invalidate_multi(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    Window window(b);
+    window.bind(window.key + 1);
+    send_head(b);
+    Packet last = b.packet(send_last_invalidate, word(window.key), pattern(100));
+    last.psn = psn_add(b.expected, 1);
+    b.send(last);
+    b.expect_answer(nak_sequence, b.expected);
+    must_be_empty(b.recv_cq.get(), "receive");
+    Packet middle = b.packet(send_middle, {}, pattern(mtu));
+    b.send(middle);
+    b.expect_ack(psn_add(b.expected, 1));
+    const ibv_wc wc = must_poll(b.recv_cq.get(), "receive");
+    check_wc(wc, IBV_WC_SUCCESS, 1, b.qp.get(), "receive");
+    require(wc.wc_flags == IBV_WC_WITH_INV && wc.byte_len == 2 * mtu + 100, "flags {:#x} length {}",
+            wc.wc_flags, wc.byte_len);
+    b.expect_counters({{"out_of_sequence", 1}});
+    b.expected = psn_add(b.expected, 2);
+    b.send(window.write());
+    b.expect_answer(nak_access, b.expected);
+}
+
+// The key of a READ is looked at again for a duplicate, that of an atomic is not: it is not executed.
+void run_duplicate_after_invalidate(Bed &bed, GidKind kind, bool atomic)
+{
+    Bench b(bed, kind, {});
+    Window window(b);
+    window.bind(window.key + 1);
+    const Packet p = atomic
+        ? b.packet(fetch_add, atomic_eth(window.region().va() + 56, window.key, 1, 0))
+        : b.packet(read_request, reth(window.region().va(), window.key, 64));
+    b.send(p);
+    const Decoded first = b.receive("the response");
+    b.expected = psn_add(b.expected, 1);
+    window.invalidate();
+    b.send(p);
+    if (atomic) {
+        const Decoded again = b.receive("the response again");
+        require(again.opcode == first.opcode && again.psn == first.psn &&
+                    again.atomic_original() == first.atomic_original(),
+                "{}, then {}", first.text(), again.text());
+        b.expect_counters({{"duplicate_request", 1}});
+        b.expect_event({});
+        return;
+    }
+    b.expect_answer(nak_access, p.psn);
+    b.expect_counters({{"duplicate_request", 1}, {access_errors, 1}});
     b.expect_event(IBV_EVENT_QP_ACCESS_ERR);
-    b.expect_wc(b.recv_cq.get(), IBV_WC_WR_FLUSH_ERR, 9);
     b.expect_state(IBV_QPS_ERR);
 }
 
@@ -700,7 +841,16 @@ void add_responder_cases(Ktap &ktap, Bed &bed, GidKind kind)
     add("psn:acknowledge_unasked", run_unrequested_ack);
     add("nak:too_many_reads", run_too_many_reads);
     add("nak:read_of_dying_region", run_read_of_dying_region);
-    add("nak:send_invalidate", run_send_invalidate);
+    add("nak:send_invalidate_region",
+        [](Bed &b, GidKind k) { run_send_invalidate(b, k, 0); });
+    add("nak:send_invalidate_unknown",
+        [](Bed &b, GidKind k) { run_send_invalidate(b, k, 0x7fff0000); });
+    add("psn:send_invalidate_twice", run_send_invalidate_twice);
+    add("psn:send_invalidate_of_three_packets", run_send_invalidate_multi);
+    add("psn:duplicate_read_after_invalidate",
+        [](Bed &b, GidKind k) { run_duplicate_after_invalidate(b, k, false); });
+    add("psn:duplicate_atomic_after_invalidate",
+        [](Bed &b, GidKind k) { run_duplicate_after_invalidate(b, k, true); });
 }
 
 } // namespace rocev2::wire

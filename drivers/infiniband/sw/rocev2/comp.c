@@ -33,6 +33,12 @@ static enum ib_wc_opcode wc_opcode(u8 opcode)
 		return IB_WC_COMP_SWAP;
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		return IB_WC_FETCH_ADD;
+	case IB_WR_BIND_MW:
+		return IB_WC_BIND_MW;
+	case IB_WR_LOCAL_INV:
+		return IB_WC_LOCAL_INV;
+	case IB_WR_REG_MR:
+		return IB_WC_REG_MR;
 	default:
 		return IB_WC_SEND;
 	}
@@ -102,6 +108,13 @@ static void rtt_sample(struct rocev2_req *req)
 		req->rtt += (rtt - req->rtt) / 64;
 }
 
+void rocev2_comp_local(struct rocev2_qp *qp)
+{
+	/* they are done when they get their place, so what is assigned is done */
+	while (qp->sq.una != qp->sq.assigned && rocev2_comp_is_local(oldest(qp)->opcode))
+		rocev2_comp_complete(qp, IB_WC_SUCCESS);
+}
+
 static void progress(struct rocev2_qp *qp, u32 una_psn)
 {
 	struct rocev2_req *req = &qp->req;
@@ -131,10 +144,15 @@ static bool ack_before(struct rocev2_qp *qp, u32 psn)
 {
 	struct rocev2_req *req = &qp->req;
 
-	while (qp->sq.una != qp->sq.assigned && rocev2_psn_before(req->una_psn, psn)) {
-		struct rocev2_send_wqe *wqe = oldest(qp);
-		u32 last_psn = wqe->last_psn;
+	for (;;) {
+		struct rocev2_send_wqe *wqe;
+		u32 last_psn;
 
+		rocev2_comp_local(qp);
+		if (qp->sq.una == qp->sq.assigned || !rocev2_psn_before(req->una_psn, psn))
+			return true;
+		wqe = oldest(qp);
+		last_psn = wqe->last_psn;
 		if (rocev2_comp_is_rd(wqe->opcode))
 			return false;
 		if (rocev2_psn_before(last_psn, psn)) {
@@ -144,7 +162,6 @@ static bool ack_before(struct rocev2_qp *qp, u32 psn)
 			progress(qp, psn);
 		}
 	}
-	return true;
 }
 
 /* WQE that an outstanding PSN belongs to */

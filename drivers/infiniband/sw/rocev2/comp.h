@@ -19,6 +19,8 @@ enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct sk_buff
 
 /* the oldest send WQE is done */
 void rocev2_comp_complete(struct rocev2_qp *qp, enum ib_wc_status status);
+/* work requests that send nothing complete once those before them have */
+void rocev2_comp_local(struct rocev2_qp *qp);
 /* the oldest send WQE has failed, and the QP with it */
 void rocev2_comp_fail(struct rocev2_qp *qp, enum ib_wc_status status);
 
@@ -33,6 +35,12 @@ static inline bool rocev2_comp_is_rd(u8 opcode)
 {
 	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
 	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* executed by the requester itself: no packets, no PSNs */
+static inline bool rocev2_comp_is_local(u8 opcode)
+{
+	return opcode == IB_WR_BIND_MW || opcode == IB_WR_LOCAL_INV || opcode == IB_WR_REG_MR;
 }
 
 #endif

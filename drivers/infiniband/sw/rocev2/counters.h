@@ -49,6 +49,7 @@
 	op(REQ_REM_ACCESS,	"req_remote_access_errors")		\
 	op(REQ_REM_INV_REQ,	"req_remote_invalid_request")		\
 	op(REQ_REM_OP,		"req_remote_op_err")			\
+	op(REQ_MEM_MGMT,	"req_mem_mgmt_errors")			\
 	op(TX_DROPPED,		"tx_dropped")				\
 	/* memory translation caches of all QPs */			\
 	op(MR_CACHE_HIT,	"mr_cache_hit")				\

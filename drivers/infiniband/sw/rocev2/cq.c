@@ -244,8 +244,15 @@ int rocev2_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	return ret;
 }
 
+/* enum ibv_wc_flags: the library's number for it, which is not the kernel's */
+#define USER_WC_WITH_INV	BIT(3)
+
 static void put_user_wc(struct ib_uverbs_wc *to, const struct ib_wc *wc)
 {
+	int flags = wc->wc_flags;
+
+	if (flags & IB_WC_WITH_INVALIDATE)
+		flags = (flags & ~IB_WC_WITH_INVALIDATE) | USER_WC_WITH_INV;
 	*to = (struct ib_uverbs_wc) {
 		.wr_id		= wc->wr_id,
 		.status		= wc->status,
@@ -255,7 +262,7 @@ static void put_user_wc(struct ib_uverbs_wc *to, const struct ib_wc *wc)
 		.ex.imm_data	= wc->ex.imm_data,
 		.qp_num		= wc->qp->qp_num,
 		.src_qp		= wc->src_qp,
-		.wc_flags	= wc->wc_flags,
+		.wc_flags	= flags,
 		.pkey_index	= wc->pkey_index,
 		.slid		= wc->slid,
 		.sl		= wc->sl,

@@ -23,6 +23,7 @@
 #include "ah.h"
 #include "cq.h"
 #include "mr.h"
+#include "mw.h"
 #include "pd.h"
 #include "qp.h"
 #include "restrack.h"
@@ -66,7 +67,9 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	attr->max_qp = ROCEV2_MAX_QP;
 	attr->max_qp_wr = ROCEV2_MAX_QP_WR;
 	attr->device_cap_flags = IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_PORT_ACTIVE_EVENT |
-				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_SRQ_RESIZE;
+				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_SRQ_RESIZE |
+				 IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B |
+				 IB_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY;
 	attr->max_send_sge = ROCEV2_MAX_SGE;
 	attr->max_recv_sge = ROCEV2_MAX_SGE;
@@ -77,6 +80,8 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	attr->max_srq = ROCEV2_MAX_SRQ;
 	attr->max_srq_wr = ROCEV2_MAX_SRQ_WR;
 	attr->max_srq_sge = ROCEV2_MAX_SGE;
+	attr->max_mw = ROCEV2_MAX_MW;
+	attr->max_fast_reg_page_list_len = ROCEV2_MAX_FAST_PAGES;
 	attr->max_pd = ROCEV2_MAX_PD;
 	attr->max_ah = ROCEV2_MAX_AH;
 	attr->max_qp_rd_atom = ROCEV2_MAX_RD_ATOMIC;
@@ -319,6 +324,10 @@ static const struct ib_device_ops rocev2_ops = {
 	.get_dma_mr		= rocev2_get_dma_mr,
 	RDMA_REG_USER_MR_OPS(rocev2_reg_user_mr)
 	.dereg_mr		= rocev2_dereg_mr,
+	.alloc_mr		= rocev2_alloc_mr,
+	.map_mr_sg		= rocev2_map_mr_sg,
+	.alloc_mw		= rocev2_alloc_mw,
+	.dealloc_mw		= rocev2_dealloc_mw,
 
 	.create_qp		= rocev2_create_qp,
 	.modify_qp		= rocev2_modify_qp,
@@ -343,6 +352,7 @@ static const struct ib_device_ops rocev2_ops = {
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, rocev2_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, rocev2_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_mw, rocev2_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, rocev2_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, rocev2_ib_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_srq, rocev2_srq, ibsrq),

@@ -15,7 +15,7 @@ enum rocev2_mr_status rocev2_mem_read(struct rocev2_qp *qp, u32 key, u64 addr, u
 	enum rocev2_mr_status status;
 	struct rocev2_mr *mr;
 
-	status = rocev2_mr_get(qp->dev, &qp->cache, qp->ibqp->pd, key, addr, len, access, &mr);
+	status = rocev2_mr_get(qp, qp->ibqp->pd, key, addr, len, access, &mr);
 	if (status != ROCEV2_MR_OK)
 		return status;
 	while (len) {
@@ -49,7 +49,7 @@ static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, struct ib_pd *pd, u
 	enum rocev2_mr_status status;
 	struct rocev2_mr *mr;
 
-	status = rocev2_mr_get(qp->dev, &qp->cache, pd, key, addr, len, access, &mr);
+	status = rocev2_mr_get(qp, pd, key, addr, len, access, &mr);
 	if (status != ROCEV2_MR_OK)
 		return status;
 	while (len) {

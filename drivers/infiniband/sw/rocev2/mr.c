@@ -7,7 +7,8 @@
  * under RCU, and takes a reference for as long as it copies. Deregistration, in
  * this order: take the key out of dev->mrs; raise mr_generation, which empties the
  * caches; drop the first reference and wait for the copies in progress; unpin; free
- * after a grace period.
+ * after a grace period. Windows (mw.c) and regions for fast registration
+ * (mr_fast.c) live and die the same way.
  */
 #include <linux/mm.h>
 #include <linux/random.h>
@@ -24,7 +25,7 @@
 
 #define SUPPORTED_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
 				 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
-				 IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL)
+				 IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL)
 
 /*
  * Reserve an index and make the key of it. The variant changes each time the
@@ -49,13 +50,29 @@ static int alloc_key(struct rocev2_dev *dev, struct rocev2_mr *mr)
 	return 0;
 }
 
-static struct rocev2_mr *mr_alloc(struct ib_pd *ibpd, int access)
+static atomic_t *count_of(struct rocev2_dev *dev, enum rocev2_key_kind kind)
+{
+	return rocev2_key_is_window(kind) ? &dev->num_mws : &dev->num_mrs;
+}
+
+/**
+ * rocev2_mr_alloc() - make what a key will name
+ * @ibpd: its PD
+ * @kind: region or window
+ * @access: enum ib_access_flags
+ *
+ * ibmr.lkey is its key, which does not work yet.
+ *
+ * Return: the MR or an ERR_PTR.
+ */
+struct rocev2_mr *rocev2_mr_alloc(struct ib_pd *ibpd, enum rocev2_key_kind kind, int access)
 {
 	struct rocev2_dev *dev = to_rocev2_dev(ibpd->device);
 	struct rocev2_mr *mr;
 	int ret;
 
-	if (!atomic_add_unless(&dev->num_mrs, 1, ROCEV2_MAX_MR))
+	if (!atomic_add_unless(count_of(dev, kind), 1,
+			       rocev2_key_is_window(kind) ? ROCEV2_MAX_MW : ROCEV2_MAX_MR))
 		return ERR_PTR(-ENOMEM);
 	mr = kzalloc_obj(*mr);
 	if (!mr) {
@@ -69,7 +86,9 @@ static struct rocev2_mr *mr_alloc(struct ib_pd *ibpd, int access)
 	mr->ibmr.device = ibpd->device;
 	/* the core sets it too, but only after the key is alive */
 	mr->ibmr.pd = ibpd;
+	mr->kind = kind;
 	mr->access = access;
+	spin_lock_init(&mr->lock);
 	refcount_set(&mr->users, 1);
 	init_completion(&mr->idle);
 	return mr;
@@ -77,19 +96,30 @@ static struct rocev2_mr *mr_alloc(struct ib_pd *ibpd, int access)
 err_free:
 	kfree(mr);
 err_count:
-	atomic_dec(&dev->num_mrs);
+	atomic_dec(count_of(dev, kind));
 	return ERR_PTR(ret);
 }
 
-/* from now on the key works */
-static void publish(struct rocev2_mr *mr)
+/**
+ * rocev2_mr_publish() - from now on the index names it
+ * @mr: region or window
+ * @key: the key that works from now on; 0 for none yet
+ */
+void rocev2_mr_publish(struct rocev2_mr *mr, u32 key)
 {
+	mr->key = key;
 	/* the index is reserved: nothing to allocate, cannot fail */
 	WARN_ON(xa_err(xa_store(&mr->dev->mrs, mr->ibmr.lkey >> 8, mr, GFP_KERNEL)));
 }
 
-/* after the grace period: mr_check.c may still look at it */
-static void mr_free(struct rocev2_mr *mr)
+/**
+ * rocev2_mr_free() - the key dies, and with it what it names
+ * @mr: region without windows, or window
+ *
+ * Returns when no copy is in progress. The memory stays for a grace period:
+ * mr_check.c may still look at it.
+ */
+void rocev2_mr_free(struct rocev2_mr *mr)
 {
 	struct rocev2_dev *dev = mr->dev;
 
@@ -97,12 +127,19 @@ static void mr_free(struct rocev2_mr *mr)
 	/* who reads the new generation no longer finds the key; pairs with find() */
 	smp_mb__before_atomic();
 	atomic64_inc(&dev->mr_generation);
+	/* send queues that found it before give it no new key */
+	spin_lock_bh(&mr->lock);
+	mr->dead = true;
+	WRITE_ONCE(mr->key, 0);
+	spin_unlock_bh(&mr->lock);
 	rocev2_mr_put(mr);
 	wait_for_completion(&mr->idle);
+	rocev2_mr_unbind(mr);
 	ib_umem_release(mr->umem);
 	kvfree(mr->table);
+	rocev2_fast_free(mr->fast);
+	atomic_dec(count_of(dev, mr->kind));
 	kfree_rcu(mr, rcu);
-	atomic_dec(&dev->num_mrs);
 }
 
 /**
@@ -118,12 +155,12 @@ struct ib_mr *rocev2_get_dma_mr(struct ib_pd *ibpd, int access)
 
 	if (access & ~SUPPORTED_ACCESS)
 		return ERR_PTR(-EOPNOTSUPP);
-	mr = mr_alloc(ibpd, access);
+	mr = rocev2_mr_alloc(ibpd, ROCEV2_KEY_MR, access);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
 	mr->dma = true;
 	mr->length = U64_MAX;
-	publish(mr);
+	rocev2_mr_publish(mr, mr->ibmr.lkey);
 	return &mr->ibmr;
 }
 
@@ -187,7 +224,7 @@ struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 
 	if (length && (start > U64_MAX - (length - 1) || iova > U64_MAX - (length - 1)))
 		return ERR_PTR(-EINVAL);
 
-	mr = mr_alloc(ibpd, access);
+	mr = rocev2_mr_alloc(ibpd, ROCEV2_KEY_MR, access);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
 	mr->iova = iova;
@@ -205,11 +242,11 @@ struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 
 		if (ret)
 			goto err_free;
 	}
-	publish(mr);
+	rocev2_mr_publish(mr, mr->ibmr.lkey);
 	return &mr->ibmr;
 
 err_free:
-	mr_free(mr);
+	rocev2_mr_free(mr);
 	return ERR_PTR(ret);
 }
 
@@ -220,11 +257,16 @@ err_free:
  *
  * Returns when no copy from or to the memory is in progress.
  *
- * Return: 0.
+ * Return: 0, or -EBUSY while windows are bound to it.
  */
 int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
-	mr_free(to_rocev2_mr(ibmr));
+	struct rocev2_mr *mr = to_rocev2_mr(ibmr);
+
+	/* negative: from now on none can be bound */
+	if (atomic_cmpxchg(&mr->windows, 0, -1) != 0)
+		return -EBUSY;
+	rocev2_mr_free(mr);
 	return 0;
 }
 

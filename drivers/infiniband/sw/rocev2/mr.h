@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory regions and their keys. A key is an index (24 bits) into dev->mrs and a
- * variant (8 bits) that changes whenever the index is used anew.
+ * Memory regions and windows, and their keys. A key is an index (24 bits) into
+ * dev->mrs and a variant (8 bits) that changes whenever the index is used anew. Of
+ * windows and of regions for fast registration the consumer chooses the variant.
  */
 #ifndef ROCEV2_MR_H
 #define ROCEV2_MR_H
@@ -11,23 +12,35 @@
 #include <rdma/ib_verbs.h>
 
 #include "mr_bounds.h"
+#include "mr_key.h"
 
 struct ib_dmah;
 struct ib_umem;
 struct rocev2_dev;
-struct rocev2_mr_cache;
+struct rocev2_fast;
+struct rocev2_qp;
+struct scatterlist;
 
 /**
- * struct rocev2_mr - a memory region
- * @ibmr: lkey and rkey are the same number
+ * struct rocev2_mr - what a key names: a memory region, or a window on one
+ * @ibmr: lkey and rkey are the same number. Of a window only device, pd and lkey
  * @dev: its device
- * @iova: first byte, as the peer and the WQEs name it
+ * @key: the key that works now; 0: none. Read without @lock, see mr_state.c
+ * @kind: region or window
+ * @iova: first byte, as the peer and the WQEs name it. This and all below up to
+ *	@qp_serial changes only while @key is 0 and nobody copies
  * @length: bytes
  * @access: enum ib_access_flags
  * @dma: covers all of kernel memory at its own addresses (ib_get_dma_mr): no @table
  * @block_shift: log2 of the bytes behind one @table entry: PAGE_SHIFT, or more for huge pages
- * @block_offset: offset of @iova within its block
- * @table: kernel addresses of the blocks
+ * @block_offset: offset of @iova within its block, or of a window within its region's first
+ * @table: kernel addresses of the blocks; a window's is its region's
+ * @region: window: the region it is bound to
+ * @qp_serial: window of type 2: the QP that bound it, the only one that may use it
+ * @lock: changes of @key and what belongs to it
+ * @dead: being deregistered: no key for it any more (@lock)
+ * @windows: region: windows bound to it; negative: it is being deregistered
+ * @fast: region for fast registration: what the next registration takes over
  * @umem: the pinned pages
  * @users: 1 while the key is alive, plus one per copy in progress
  * @idle: completed when @users drops to 0; deregistration waits for it
@@ -36,6 +49,8 @@ struct rocev2_mr_cache;
 struct rocev2_mr {
 	struct ib_mr		ibmr;
 	struct rocev2_dev	*dev;
+	u32			key;
+	enum rocev2_key_kind	kind;
 	u64			iova;
 	u64			length;
 	int			access;
@@ -43,6 +58,12 @@ struct rocev2_mr {
 	u8			block_shift;
 	u64			block_offset;
 	void			**table;
+	struct rocev2_mr	*region;
+	u64			qp_serial;
+	spinlock_t		lock;	/* changes of key */
+	bool			dead;
+	atomic_t		windows;
+	struct rocev2_fast	*fast;
 	struct ib_umem		*umem;
 	refcount_t		users;
 	struct completion	idle;
@@ -57,6 +78,30 @@ struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 
 				 struct ib_dmah *dmah, struct ib_udata *udata);
 int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 
+/* mr.c: birth and death of what a key names, for all kinds; process context */
+struct rocev2_mr *rocev2_mr_alloc(struct ib_pd *ibpd, enum rocev2_key_kind kind, int access);
+void rocev2_mr_publish(struct rocev2_mr *mr, u32 key);
+void rocev2_mr_free(struct rocev2_mr *mr);
+
+/* mr_fast.c: ops of ib_device */
+struct ib_mr *rocev2_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_num_sg);
+int rocev2_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
+		     unsigned int *sg_offset);
+void rocev2_fast_free(struct rocev2_fast *fast);
+
+/* send queue operations on keys; the QP's owner, under RCU. Refused: counted */
+enum ib_wc_status rocev2_fast_reg(struct rocev2_qp *qp, u32 key, u64 iova, u32 access);
+enum ib_wc_status rocev2_local_inv(struct rocev2_qp *qp, u32 key);
+/* the peer's SEND with Invalidate; false: refused */
+bool rocev2_remote_inv(struct rocev2_qp *qp, u32 key);
+
+/* mr_state.c: with mr->lock: the key stops working, and no copy is in progress any more */
+void rocev2_mr_quiesce(struct rocev2_mr *mr);
+/* with mr->lock, quiet: a window lets go of its region */
+void rocev2_mr_unbind(struct rocev2_mr *mr);
+/* count a refusal; the status it completes with */
+enum ib_wc_status rocev2_mr_refuse(struct rocev2_qp *qp, u32 key, enum rocev2_key_verdict why);
+
 static inline struct rocev2_mr *to_rocev2_mr(struct ib_mr *ibmr)
 {
 	return container_of(ibmr, struct rocev2_mr, ibmr);
@@ -64,9 +109,8 @@ static inline struct rocev2_mr *to_rocev2_mr(struct ib_mr *ibmr)
 
 /**
  * rocev2_mr_get() - find a key, check that it allows an access, hold the MR
- * @dev: the device
- * @cache: translation cache of the QP that asks; owner only. NULL for none
- * @pd: the QP's protection domain
+ * @qp: the QP that asks; owner only
+ * @pd: the protection domain that the key must be of
  * @key: lkey or rkey
  * @addr: first byte, in the MR's iova space
  * @len: bytes, > 0
@@ -77,9 +121,8 @@ static inline struct rocev2_mr *to_rocev2_mr(struct ib_mr *ibmr)
  *
  * Return: ROCEV2_MR_OK, or why the key does not serve.
  */
-enum rocev2_mr_status rocev2_mr_get(struct rocev2_dev *dev, struct rocev2_mr_cache *cache,
-				    struct ib_pd *pd, u32 key, u64 addr, u64 len, int access,
-				    struct rocev2_mr **mr);
+enum rocev2_mr_status rocev2_mr_get(struct rocev2_qp *qp, const struct ib_pd *pd, u32 key,
+				    u64 addr, u64 len, int access, struct rocev2_mr **mr);
 
 static inline void rocev2_mr_put(struct rocev2_mr *mr)
 {

@@ -7,7 +7,7 @@
 
 #include "mr.h"
 #include "mr_cache.h"
-#include "rocev2.h"
+#include "qp.h"
 #include "trace.h"
 
 /*
@@ -24,6 +24,10 @@ static struct rocev2_mr *find_local_dma(struct rocev2_dev *dev, const struct ib_
  * The generation is read before the key table: an MR that dies in between is put
  * into the cache under the generation that its death has ended, and the next lookup
  * flushes it.
+ *
+ * What is found may have lost this key, or have another one by now (invalidated,
+ * bound or registered anew): that changes no generation, check() sees it in the MR
+ * itself, which it reads in any case.
  */
 static struct rocev2_mr *find(struct rocev2_dev *dev, struct rocev2_mr_cache *cache, u32 key)
 {
@@ -39,19 +43,28 @@ static struct rocev2_mr *find(struct rocev2_dev *dev, struct rocev2_mr_cache *ca
 		rocev2_count(dev, ROCEV2_CNT_MR_CACHE_MISS);
 	}
 	mr = xa_load(&dev->mrs, key >> 8);
-	if (!mr || mr->ibmr.lkey != key)
+	/* keys that do not work would only push others out; check() decides */
+	if (!mr || READ_ONCE(mr->key) != key)
 		return NULL;
 	if (cache)
 		rocev2_mr_cache_insert(cache, key, mr);
 	return mr;
 }
 
-static enum rocev2_mr_status check(struct rocev2_mr *mr, const struct ib_pd *pd, u64 addr,
-				   u64 len, int access)
+static enum rocev2_mr_status check(const struct rocev2_mr *mr, const struct rocev2_qp *qp,
+				   const struct ib_pd *pd, u32 key, u64 addr, u64 len, int access)
 {
+	/* acquire: pairs with the release that made the key work; what belongs to it follows */
+	if (smp_load_acquire(&mr->key) != key)
+		return ROCEV2_MR_BAD_KEY;
+	/* an R_Key of a window is no L_Key (writes need a right that it lacks) */
+	if (!access && rocev2_key_is_window(mr->kind))
+		return ROCEV2_MR_BAD_KEY;
 	/* key 0 has no PD: find_local_dma() has looked at the QP's */
 	if (mr->ibmr.pd && mr->ibmr.pd != pd)
 		return ROCEV2_MR_BAD_PD;
+	if (mr->qp_serial && mr->qp_serial != qp->serial)
+		return ROCEV2_MR_BAD_KEY;
 	if ((mr->access & access) != access)
 		return ROCEV2_MR_BAD_ACCESS;
 	if (!rocev2_bounds_ok(mr->iova, mr->length, addr, len))
@@ -59,19 +72,24 @@ static enum rocev2_mr_status check(struct rocev2_mr *mr, const struct ib_pd *pd,
 	return ROCEV2_MR_OK;
 }
 
-enum rocev2_mr_status rocev2_mr_get(struct rocev2_dev *dev, struct rocev2_mr_cache *cache,
-				    struct ib_pd *pd, u32 key, u64 addr, u64 len, int access,
-				    struct rocev2_mr **out)
+enum rocev2_mr_status rocev2_mr_get(struct rocev2_qp *qp, const struct ib_pd *pd, u32 key,
+				    u64 addr, u64 len, int access, struct rocev2_mr **out)
 {
 	enum rocev2_mr_status status = ROCEV2_MR_BAD_KEY;
 	struct rocev2_mr *mr;
 
 	rcu_read_lock();
-	mr = likely(key) ? find(dev, cache, key) : find_local_dma(dev, pd);
-	if (mr) {
-		status = check(mr, pd, addr, len, access);
-		if (status == ROCEV2_MR_OK && unlikely(!refcount_inc_not_zero(&mr->users)))
-			status = ROCEV2_MR_BAD_KEY;
+	mr = likely(key) ? find(qp->dev, &qp->cache, key) : find_local_dma(qp->dev, pd);
+	if (mr && likely(refcount_inc_not_zero(&mr->users))) {
+		/*
+		 * Counted before the key is looked at: either we see that it has stopped
+		 * working, or who stopped it sees us and waits. Pairs with the barrier in
+		 * rocev2_mr_quiesce().
+		 */
+		smp_mb__after_atomic();
+		status = check(mr, qp, pd, key, addr, len, access);
+		if (unlikely(status != ROCEV2_MR_OK))
+			rocev2_mr_put(mr);
 	}
 	rcu_read_unlock();
 	if (unlikely(status != ROCEV2_MR_OK)) {

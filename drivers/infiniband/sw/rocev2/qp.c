@@ -382,6 +382,9 @@ static int rq_create(struct rocev2_qp *qp, struct ib_qp_init_attr *init,
 	return rocev2_rq_create(&qp->rq, &cap->max_recv_wr, &cap->max_recv_sge, uc, mi);
 }
 
+/* of any device: numbers of QPs come back, these do not */
+static atomic64_t last_serial = ATOMIC64_INIT(0);
+
 static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct ib_qp *ibqp,
 			    const struct ib_qp_init_attr *init)
 {
@@ -393,6 +396,7 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 	qp->dev = dev;
 	qp->ibqp = ibqp;
 	qp->type = init->qp_type;
+	qp->serial = atomic64_inc_return(&last_serial);
 	qp->state = IB_QPS_RESET;
 	qp->attr.qp_state = IB_QPS_RESET;
 	qp->attr.cur_qp_state = IB_QPS_RESET;

@@ -75,11 +75,13 @@ struct rocev2_sge {
 /**
  * struct rocev2_send_wqe - private, checked copy of a send WQE
  * @wr_id: the consumer's cookie
- * @raddr: remote address
+ * @raddr: remote address; BIND_MW, REG_MR: address of the first byte
  * @compare_add: compare value of a compare-and-swap, addend of a fetch-and-add
  * @swap: swap value
- * @rkey: remote key
+ * @bind: BIND_MW: bytes from @raddr on, the region's L_Key, and any key that the window had
+ * @rkey: remote key; BIND_MW, REG_MR: the key to give; LOCAL_INV: the key to take
  * @imm: immediate data, or the R_Key to invalidate
+ * @access: BIND_MW, REG_MR: enum ib_access_flags
  * @length: bytes of the message
  * @first_psn: PSN of its first packet; valid once PSNs are assigned
  * @last_psn: PSN of its last packet or last response
@@ -94,10 +96,20 @@ struct rocev2_sge {
 struct rocev2_send_wqe {
 	u64			wr_id;
 	u64			raddr;
-	u64			compare_add;
-	u64			swap;
+	union {
+		struct {
+			u64	compare_add;
+			u64	swap;
+		};
+		struct {
+			u64	length;
+			u32	lkey;
+			u32	window;
+		} bind;
+	};
 	u32			rkey;
 	__be32			imm;
+	u32			access;
 	u32			length;
 	u32			first_psn;
 	u32			last_psn;
@@ -333,6 +345,7 @@ enum rocev2_qp_flag {
  * @waiters: verbs that wait for ownership; runners step aside
  * @state: enum ib_qp_state; the owner writes, anyone may read
  * @qpn: our number
+ * @serial: no other QP has had it; what windows of type 2 are bound to
  * @dest_qpn: the peer's
  * @mtu: payload bytes of a full packet
  * @mtu_shift: log2 of @mtu
@@ -373,6 +386,7 @@ struct rocev2_qp {
 	/* owner */
 	enum ib_qp_state	state ____cacheline_aligned;
 	u32			qpn;
+	u64			serial;
 	u32			dest_qpn;
 	u32			mtu;
 	u32			mtu_shift;

@@ -7,6 +7,7 @@
  */
 #include "comp.h"
 #include "mem.h"
+#include "mw.h"
 #include "psn.h"
 #include "qp.h"
 #include "req.h"
@@ -14,9 +15,15 @@
 
 /* --- from the ring --- */
 
-static bool opcode_known(u32 opcode)
+static bool opcode_known(const struct rocev2_qp *qp, u32 opcode)
 {
 	switch (opcode) {
+	/* windows are for applications, fast registration for the kernel */
+	case IB_WR_BIND_MW:
+		return qp->user;
+	case IB_WR_REG_MR:
+		return !qp->user;
+	case IB_WR_LOCAL_INV:
 	case IB_WR_RDMA_WRITE:
 	case IB_WR_RDMA_WRITE_WITH_IMM:
 	case IB_WR_SEND:
@@ -68,10 +75,34 @@ static enum ib_wc_status copy_sges(const struct rocev2_sq *sq, struct rocev2_sen
 	return IB_WC_SUCCESS;
 }
 
+/* work requests on keys: no message, so neither SGEs nor inline data */
+static void copy_local(struct rocev2_send_wqe *wqe, const struct rxe_send_wqe *ring)
+{
+	switch (wqe->opcode) {
+	case IB_WR_LOCAL_INV:
+		wqe->rkey = READ_ONCE(ring->wr.ex.invalidate_rkey);
+		break;
+	case IB_WR_REG_MR:
+		wqe->rkey = READ_ONCE(ring->wr.wr.reg.key);
+		wqe->access = READ_ONCE(ring->wr.wr.reg.access);
+		wqe->raddr = READ_ONCE(ring->iova);
+		break;
+	default:
+		wqe->raddr = READ_ONCE(ring->wr.wr.mw.addr);
+		wqe->bind.length = READ_ONCE(ring->wr.wr.mw.length);
+		wqe->bind.lkey = READ_ONCE(ring->wr.wr.mw.mr_lkey);
+		wqe->bind.window = READ_ONCE(ring->wr.wr.mw.mw_rkey);
+		wqe->rkey = READ_ONCE(ring->wr.wr.mw.rkey);
+		wqe->access = READ_ONCE(ring->wr.wr.mw.access);
+	}
+	wqe->status = IB_WC_SUCCESS;
+}
+
 /* each field of the ring is read once, the copy is checked, and only the copy is used */
-static void copy_wqe(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
+static void copy_wqe(const struct rocev2_qp *qp, struct rocev2_send_wqe *wqe,
 		     const struct rxe_send_wqe *ring)
 {
+	const struct rocev2_sq *sq = &qp->sq;
 	u32 opcode = READ_ONCE(ring->wr.opcode);
 
 	wqe->wr_id = READ_ONCE(ring->wr.wr_id);
@@ -80,12 +111,16 @@ static void copy_wqe(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
 	wqe->num_sge = 0;
 	wqe->length = 0;
 	wqe->rd_counted = false;
-	if (!opcode_known(opcode)) {
+	if (!opcode_known(qp, opcode)) {
 		wqe->opcode = IB_WR_SEND;
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 		return;
 	}
 	wqe->opcode = opcode;
+	if (rocev2_comp_is_local(opcode)) {
+		copy_local(wqe, ring);
+		return;
+	}
 	if (opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
 		wqe->raddr = READ_ONCE(ring->wr.wr.atomic.remote_addr);
 		wqe->rkey = READ_ONCE(ring->wr.wr.atomic.rkey);
@@ -105,12 +140,14 @@ static void copy_wqe(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
 }
 
 /* copies hold at most as many WQEs as the ring, whatever its producer index says */
-static bool pull_one(struct rocev2_sq *sq)
+static bool pull_one(struct rocev2_qp *qp)
 {
+	struct rocev2_sq *sq = &qp->sq;
+
 	if (!((rocev2_ring_producer(&sq->ring) - sq->pull) & sq->ring.mask) ||
 	    sq->pull - sq->una >= rocev2_ring_capacity(&sq->ring))
 		return false;
-	copy_wqe(sq, rocev2_sq_wqe(sq, sq->pull), rocev2_ring_slot(&sq->ring, sq->pull));
+	copy_wqe(qp, rocev2_sq_wqe(sq, sq->pull), rocev2_ring_slot(&sq->ring, sq->pull));
 	sq->pull++;
 	return true;
 }
@@ -299,6 +336,59 @@ static bool may_begin(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	return !(wqe->send_flags & IB_SEND_FENCE && req->rd_outstanding);
 }
 
+/* may memory still be read or written by this key for a WQE that is not complete? */
+static bool key_in_use(const struct rocev2_qp *qp, u32 key)
+{
+	u32 i, j;
+
+	for (i = qp->sq.una; i != qp->sq.cur; i++) {
+		const struct rocev2_send_wqe *wqe = rocev2_sq_wqe(&qp->sq, i);
+
+		if (wqe->send_flags & IB_SEND_INLINE)
+			continue;
+		for (j = 0; j < wqe->num_sge; j++)
+			if (wqe->sge[j].lkey == key)
+				return true;
+	}
+	return false;
+}
+
+/*
+ * A work request that sends nothing, at the head of the queue: done at once, in
+ * order; complete when those before it are. It has a place in the queue and no PSN,
+ * so that going back and forth leads past it.
+ * Return: false when it cannot be done now.
+ */
+static bool do_local(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
+{
+	struct rocev2_sq *sq = &qp->sq;
+
+	switch (wqe->opcode) {
+	case IB_WR_LOCAL_INV:
+		/* what may have to be sent again is read again by its key */
+		if (key_in_use(qp, wqe->rkey))
+			return false;
+		wqe->status = rocev2_local_inv(qp, wqe->rkey);
+		break;
+	case IB_WR_REG_MR:
+		wqe->status = rocev2_fast_reg(qp, wqe->rkey, wqe->raddr, wqe->access);
+		break;
+	default:
+		wqe->status = rocev2_bind_mw(qp, wqe);
+	}
+	if (wqe->status != IB_WC_SUCCESS) {
+		if (sq->una == sq->cur)
+			rocev2_comp_fail(qp, wqe->status);
+		return false;
+	}
+	wqe->first_psn = qp->req.next_psn;
+	wqe->last_psn = rocev2_psn_add(wqe->first_psn, -1);
+	sq->assigned++;
+	sq->cur++;
+	rocev2_comp_local(qp);
+	return true;
+}
+
 /*
  * The next packet or request of the current WQE.
  * Return: false when it cannot go now.
@@ -361,13 +451,19 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 		rocev2_req_flush(qp);
 		return sq->una != sq->pull ? budget : 0;
 	}
+	rocev2_comp_local(qp);
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait)
 		return 0;
-	while (sq->cur != sq->pull || pull_one(sq)) {
+	while (sq->cur != sq->pull || pull_one(qp)) {
 		struct rocev2_send_wqe *wqe = rocev2_sq_wqe(sq, sq->cur);
 
 		if (sent >= budget)
 			return budget;
+		if (sq->cur != sq->assigned && rocev2_comp_is_local(wqe->opcode)) {
+			/* done before we went back */
+			sq->cur++;
+			continue;
+		}
 		if (wqe->status != IB_WC_SUCCESS && sq->cur != sq->assigned) {
 			/* its memory went bad half-way */
 			if (sq->una == sq->cur)
@@ -380,6 +476,12 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 		if (sq->cur == sq->assigned) {
 			if (!may_begin(qp, wqe))
 				break;
+			if (rocev2_comp_is_local(wqe->opcode)) {
+				if (!do_local(qp, wqe))
+					break;
+				sent++;
+				continue;
+			}
 			assign_psns(qp, wqe);
 		}
 		if (!send_next(qp, wqe))
@@ -417,7 +519,7 @@ void rocev2_req_flush(struct rocev2_qp *qp)
 	struct rocev2_sq *sq = &qp->sq;
 	u32 left = rocev2_ring_capacity(&sq->ring);
 
-	while (sq->una != sq->pull || pull_one(sq)) {
+	while (sq->una != sq->pull || pull_one(qp)) {
 		/* an application that keeps posting must not keep us here: req_run goes on */
 		if (!left--)
 			break;
@@ -477,13 +579,17 @@ static int copy_inline_wr(struct rocev2_sq *sq, struct rxe_send_wqe *wqe,
 }
 
 /* a kernel consumer's work request into the ring; checked again when it is pulled */
-static int post_one(struct rocev2_sq *sq, const struct ib_send_wr *wr)
+static int post_one(struct rocev2_qp *qp, const struct ib_send_wr *wr)
 {
+	struct rocev2_sq *sq = &qp->sq;
 	u32 producer = rocev2_ring_producer(&sq->ring);
 	struct rxe_send_wqe *wqe;
 	int i;
 
-	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge || !opcode_known(wr->opcode))
+	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge || !opcode_known(qp, wr->opcode))
+		return -EINVAL;
+	if (wr->opcode == IB_WR_REG_MR &&
+	    !rocev2_key_same_index(reg_wr(wr)->key, reg_wr(wr)->mr->lkey))
 		return -EINVAL;
 	if (((producer + 1 - rocev2_ring_consumer(&sq->ring)) & sq->ring.mask) == 0)
 		return -ENOMEM;
@@ -501,6 +607,11 @@ static int post_one(struct rocev2_sq *sq, const struct ib_send_wr *wr)
 		   wr->opcode == IB_WR_RDMA_WRITE_WITH_IMM) {
 		wqe->wr.wr.rdma.remote_addr = rdma_wr(wr)->remote_addr;
 		wqe->wr.wr.rdma.rkey = rdma_wr(wr)->rkey;
+	} else if (wr->opcode == IB_WR_REG_MR) {
+		/* not the MR itself: it is found by its key, if it still exists then */
+		wqe->wr.wr.reg.key = reg_wr(wr)->key;
+		wqe->wr.wr.reg.access = reg_wr(wr)->access;
+		wqe->iova = reg_wr(wr)->mr->iova;
 	}
 	if (wr->send_flags & IB_SEND_INLINE) {
 		if (copy_inline_wr(sq, wqe, wr))
@@ -538,7 +649,7 @@ int rocev2_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	if (wr) {
 		spin_lock_irqsave(&qp->sq.lock, flags);
 		for (; wr; wr = wr->next) {
-			err = post_one(&qp->sq, wr);
+			err = post_one(qp, wr);
 			if (err) {
 				*bad_wr = wr;
 				break;

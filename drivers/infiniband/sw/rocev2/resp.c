@@ -82,6 +82,11 @@ static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct
 
 			wc.wc_flags = IB_WC_WITH_IMM;
 			wc.ex.imm_data = immdt->imm;
+		} else if (info->flags & ROCEV2_F_IETH) {
+			const struct rocev2_ieth *ieth = rocev2_rx_hdr(skb, info->imm_off);
+
+			wc.wc_flags = IB_WC_WITH_INVALIDATE;
+			wc.ex.invalidate_rkey = be32_to_cpu(ieth->rkey);
 		}
 		solicited = buf->flags & ROCEV2_RX_SOLICITED;
 	}
@@ -141,13 +146,16 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		resp_complete(qp, IB_WC_LOC_PROT_ERR, skb);
 		return;
 	}
-	/*
-	 * No key of ours can be invalidated from afar (only memory windows and fast
-	 * registrations can, 10.6.5): refuse, the WQE flushes.
-	 */
+	/* the key is gone before the consumer hears of it, or the message is refused as a whole */
 	if (info->flags & ROCEV2_F_IETH) {
-		rocev2_resp_nak_access(qp, buf->psn);
-		return;
+		const struct rocev2_ieth *ieth = rocev2_rx_hdr(skb, info->imm_off);
+
+		if (!rocev2_remote_inv(qp, be32_to_cpu(ieth->rkey))) {
+			rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_ACCESS);
+			rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_REM_ACC, ROCEV2_NO_EVENT);
+			resp_complete(qp, IB_WC_LOC_ACCESS_ERR, skb);
+			return;
+		}
 	}
 	recv->received += buf->payload_len;
 	resp_advance(qp, info);
@@ -176,7 +184,7 @@ static bool resp_write_start(struct rocev2_qp *qp, struct sk_buff *skb)
 	/* the key of an empty WRITE is not looked at (C9-88) */
 	if (!recv->resid)
 		return true;
-	if (rocev2_mr_get(qp->dev, &qp->cache, qp->ibqp->pd, recv->rkey, recv->va, recv->resid,
+	if (rocev2_mr_get(qp, qp->ibqp->pd, recv->rkey, recv->va, recv->resid,
 			  IB_ACCESS_REMOTE_WRITE, &mr) != ROCEV2_MR_OK) {
 		rocev2_resp_nak_access(qp, buf->psn);
 		return false;

@@ -37,7 +37,7 @@ void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb)
 		rocev2_resp_nak_invalid(qp, buf->psn);
 		return;
 	}
-	if (rocev2_mr_get(qp->dev, &qp->cache, qp->ibqp->pd, be32_to_cpu(eth->rkey), va, len,
+	if (rocev2_mr_get(qp, qp->ibqp->pd, be32_to_cpu(eth->rkey), va, len,
 			  IB_ACCESS_REMOTE_ATOMIC, &mr) != ROCEV2_MR_OK) {
 		rocev2_resp_nak_access(qp, buf->psn);
 		return;

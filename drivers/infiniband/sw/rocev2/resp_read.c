@@ -105,7 +105,7 @@ void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
 		return;
 	}
 	if (len) {
-		if (rocev2_mr_get(qp->dev, &qp->cache, qp->ibqp->pd, rkey, va, len,
+		if (rocev2_mr_get(qp, qp->ibqp->pd, rkey, va, len,
 				  IB_ACCESS_REMOTE_READ, &mr) != ROCEV2_MR_OK) {
 			rocev2_resp_nak_access(qp, recv->epsn);
 			return;

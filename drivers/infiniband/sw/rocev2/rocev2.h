@@ -32,6 +32,8 @@
 #define ROCEV2_MAX_SRQ		65536
 #define ROCEV2_MAX_MR		1048576
 #define ROCEV2_MAX_MR_SIZE	BIT_ULL(40)
+#define ROCEV2_MAX_MW		1048576
+#define ROCEV2_MAX_FAST_PAGES	512		/* of one fast registration */
 #define ROCEV2_MAX_PD		65536
 #define ROCEV2_MAX_AH		65536
 #define ROCEV2_MIN_QPN		16		/* 0 and 1 are SMI and GSI */
@@ -72,10 +74,10 @@ enum rocev2_gone {
  * @port_cap_flags: what ib_modify_port() has set
  * @qps: QPN to struct rocev2_qp; readers under RCU
  * @next_qpn: where the cyclic QPN search goes on
- * @mrs: key index (key >> 8) to struct rocev2_mr; readers under RCU
+ * @mrs: key index (key >> 8) to struct rocev2_mr, region or window; readers under RCU
  * @next_mr: where the cyclic search for a key index goes on
  * @mr_variant: low 8 bits of keys given out on this lap of @next_mr (@mrs lock)
- * @mr_generation: grows with every key that dies; makes translation caches flush
+ * @mr_generation: grows with every region or window that dies; makes translation caches flush
  * @local_dma_mr: what key 0 names to QPs of the kernel: all of its memory
  * @ahs: number to struct rocev2_ah of applications
  * @next_ah: where the cyclic search for an AH number goes on
@@ -83,6 +85,7 @@ enum rocev2_gone {
  * @num_qps: QPs alive, at most ROCEV2_MAX_QP
  * @num_cqs: CQs alive, at most ROCEV2_MAX_CQ
  * @num_mrs: MRs alive, at most ROCEV2_MAX_MR
+ * @num_mws: memory windows alive, at most ROCEV2_MAX_MW
  * @num_pds: PDs alive, at most ROCEV2_MAX_PD
  * @gid_hash: destination addresses that are ours; readers under RCU
  * @gid_lock: serializes writers of @gid_hash
@@ -114,6 +117,7 @@ struct rocev2_dev {
 	atomic_t			num_qps;
 	atomic_t			num_cqs;
 	atomic_t			num_mrs;
+	atomic_t			num_mws;
 	atomic_t			num_pds;
 
 	struct hlist_head		gid_hash[1 << ROCEV2_GID_HASH_BITS];

@@ -155,6 +155,22 @@ TRACE_EVENT(rocev2_mr_check,
 		      __entry->key, __entry->addr, __entry->len, __entry->access, __entry->status)
 );
 
+/* enum rocev2_key_verdict: a bind, registration or invalidation was refused */
+TRACE_EVENT(rocev2_key_refused,
+	    TP_PROTO(u32 qpn, u32 key, int verdict),
+	    TP_ARGS(qpn, key, verdict),
+	    TP_STRUCT__entry(__field(u32, qpn)
+			     __field(u32, key)
+			     __field(int, verdict)
+	    ),
+	    TP_fast_assign(__entry->qpn = qpn;
+			   __entry->key = key;
+			   __entry->verdict = verdict;
+	    ),
+	    TP_printk("qpn=0x%06x key=0x%08x verdict=%d",
+		      __entry->qpn, __entry->key, __entry->verdict)
+);
+
 #endif
 
 #undef TRACE_INCLUDE_PATH

@@ -13,4 +13,16 @@ enum ib_qp_state {
 	IB_QPS_ERR,
 };
 
+enum ib_access_flags {
+	IB_ACCESS_LOCAL_WRITE = 1 << 0,
+	IB_ACCESS_REMOTE_WRITE = 1 << 1,
+	IB_ACCESS_REMOTE_READ = 1 << 2,
+	IB_ACCESS_REMOTE_ATOMIC = 1 << 3,
+	IB_ACCESS_MW_BIND = 1 << 4,
+	IB_ZERO_BASED = 1 << 5,
+	IB_ACCESS_ON_DEMAND = 1 << 6,
+	IB_ACCESS_HUGETLB = 1 << 7,
+	IB_ACCESS_OPTIONAL = 0x3ff00000,
+};
+
 #endif
