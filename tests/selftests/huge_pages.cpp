@@ -51,7 +51,7 @@ public:
           local_mr_(make_mr(sides.a, local_.span(), all_access)), expected_(memory_size)
     {
         link_.mtu = common_mtu(sides);
-        pair_ = make_pair(sides, link_, {.send_sge = 8});
+        pair_ = make_pair(sides, link_, {.send_sge = 8, .recv_sge = 8});
     }
 
     // A region over this part of @memory: WRITE all of it, look at every byte, READ it back.
