@@ -162,7 +162,8 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @nak_wait: a reason to go back to @una_psn came within a round trip of the last
  *	time; done at @went_back + @rtt unless @una_psn moves
  * @nak_reason: what that reason was, enum rocev2_counter
- * @fatal_nak: syndrome of a fatal NAK whose turn comes when all before @fatal_psn is here; 0 for none
+ * @fatal_nak: syndrome of a fatal NAK whose turn comes when all before @fatal_psn is
+ *	here; 0: none
  * @fatal_psn: the PSN it refuses
  * @read_psn: where the last READ request in the middle of a READ began
  * @rtt_psn: PSN whose round trip is being timed since @rtt_start
