@@ -34,7 +34,8 @@ modules:
 
 install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KARGS) modules_install
-	depmod -a
+	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) -a \
+		"$$($(MAKE) -s --no-print-directory -C $(KDIR) kernelrelease)"
 
 # Guests, roots and kernels are cached in ${XDG_CACHE_HOME:-~/.cache}/rocev2.
 demo:

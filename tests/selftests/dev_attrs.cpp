@@ -561,16 +561,7 @@ int main(int argc, char **argv)
                  "also register 4.5 GiB (too many mappings for a UML kernel)");
     CLI11_PARSE(app, argc, argv);
     settle_options("dev_attrs", options);
-
-    Ktap ktap;
-    Sides sides;
-    try {
-        sides = open_sides(options);
-        select_default_gids(sides, options);
-    } catch (const std::exception &error) {
-        fmt::print("Bail out! {}\n", error.what());
-        return 1;
-    }
-    add_cases(ktap, sides, options, mib, over_4_gib);
-    return ktap.run(options.filters, options.list, options.case_limit_s);
+    return run_on_sides(options, [&](Ktap &ktap, Sides &sides) {
+        add_cases(ktap, sides, options, mib, over_4_gib);
+    });
 }

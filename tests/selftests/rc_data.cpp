@@ -15,6 +15,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <tuple>
 
 using namespace rocev2::test;
 using std::chrono::milliseconds;
@@ -106,6 +107,7 @@ struct Settings {
     std::vector<std::string> opcodes;
     bool events = false;
     bool huge = false;
+    Paging paging = Paging::mixed;
     bool no_rnr = false;
     int stall_limit_s = 20;
 };
@@ -142,10 +144,10 @@ struct Workspace {
     Buffer counter_memory{page_size};
     Mr counter_mr;
 
-    Workspace(const Side &me, const Side &peer, Rng rng)
-        : local(me, ring_size, IBV_ACCESS_LOCAL_WRITE, rng),
-          remote(peer, ring_size, all_access, rng),
-          receive(peer, ring_size, IBV_ACCESS_LOCAL_WRITE, rng),
+    Workspace(const Side &me, const Side &peer, Paging paging, Rng rng)
+        : local(me, ring_size, IBV_ACCESS_LOCAL_WRITE, paging, rng),
+          remote(peer, ring_size, all_access, paging, rng),
+          receive(peer, ring_size, IBV_ACCESS_LOCAL_WRITE, paging, rng),
           counter_mr(make_mr(peer, counter_memory.span(), all_access))
     {
     }
@@ -154,6 +156,26 @@ struct Workspace {
 struct Workspaces {
     Workspace forth;
     Workspace back;
+
+    // The buffers lie in huge pages, and the module knows it: one entry of its table a page at most.
+    void demand_huge_pages(const Sides &sides) const
+    {
+        for (const auto &[space, me, peer] : {std::tuple(&forth, &sides.a, &sides.b),
+                                              std::tuple(&back, &sides.b, &sides.a)})
+            for (const auto &[ring, owner] : {std::pair(&space->local, me),
+                                              std::pair(&space->remote, peer),
+                                              std::pair(&space->receive, peer)})
+                require(ring->block_shift(*owner) >= huge_page_shift,
+                        "a region in huge pages was registered in blocks of 2^{} bytes",
+                        ring->block_shift(*owner));
+    }
+    void demand_crossings() const
+    {
+        for (const Workspace *space : {&forth, &back})
+            for (const Ring *ring : {&space->local, &space->remote, &space->receive})
+                require(ring->huge_crossings() >= 10, "only {} segments crossed a huge-page border",
+                        ring->huge_crossings());
+    }
 };
 
 // One direction: requests of one QP and the receives of its peer.
@@ -857,6 +879,8 @@ void add_cases(Ktap &ktap, Sides &sides, Workspaces &spaces, const Settings &set
                 settings.opcodes.end())
             all.push_back(kind);
 
+    if (settings.paging != Paging::mixed)
+        ktap.add("huge_pages.registered", [&sides, &spaces] { spaces.demand_huge_pages(sides); });
     const auto kinds = usable_kinds(sides, settings.common);
     const ibv_mtu top = common_mtu(sides);
     for (const GidKind gid : kinds) {
@@ -891,6 +915,8 @@ void add_cases(Ktap &ktap, Sides &sides, Workspaces &spaces, const Settings &set
         select_default_gids(sides, settings.common);
         long_message(sides, settings, IBV_MTU_256, (8u << 20) + 5);
     });
+    if (settings.paging != Paging::mixed)
+        ktap.add("huge_pages.crossed", [&spaces] { spaces.demand_crossings(); });
     if (settings.huge)
         ktap.add("message_limit", [&sides, &settings, top] {
             select_default_gids(sides, settings.common);
@@ -919,6 +945,13 @@ int main(int argc, char **argv)
         ->check(CLI::IsMember(names));
     app.add_flag("--events", settings.events, "wait for completion events in every case");
     app.add_flag("--huge", settings.huge, "also send messages of the 2 GiB limit");
+    app.add_option("--pages", settings.paging,
+                   "pages of the buffers: mixed (huge ones if there are some), or all of them "
+                   "hugetlb or transparent huge pages")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, Paging>{
+            {"mixed", Paging::mixed},
+            {"hugetlb", Paging::hugetlb},
+            {"transparent", Paging::transparent}}));
     app.add_flag("--no-rnr", settings.no_rnr, "never post a receive late");
     app.add_option("--stall-limit", settings.stall_limit_s,
                    "seconds without any completion that fail a case");
@@ -933,7 +966,8 @@ int main(int argc, char **argv)
         require(!usable_kinds(sides, settings.common).empty(),
                 "{} and {} have no kind of RoCE v2 GID in common", sides.a.device, sides.b.device);
         const Rng rng(settings.common.seed);
-        spaces.emplace(Workspaces{Workspace(sides.a, sides.b, rng), Workspace(sides.b, sides.a, rng)});
+        spaces.emplace(Workspaces{Workspace(sides.a, sides.b, settings.paging, rng),
+                                   Workspace(sides.b, sides.a, settings.paging, rng)});
     } catch (const std::exception &error) {
         fmt::print("Bail out! {}\n", error.what());
         return 1;

@@ -291,6 +291,13 @@ int main(int argc, char **argv)
     app.add_option("--peer-ip6", peer_ip6, "its IPv6 address")->envname("ROCEV2_PEER_IP6");
     app.add_option("--device-mac", device_mac, "MAC address of the device's interface")
         ->envname("ROCEV2_DEVICE_MAC");
+    std::string vlan_peer_ip4, vlan_device_ip4;
+    std::uint16_t vlan = 0;
+    app.add_option("--vlan", vlan, "id of a VLAN on the cable")->envname("ROCEV2_VLAN");
+    app.add_option("--vlan-peer-ip4", vlan_peer_ip4, "IPv4 address of the far end on it")
+        ->envname("ROCEV2_VLAN_PEER_IP4");
+    app.add_option("--vlan-device-ip4", vlan_device_ip4, "IPv4 address of the device on it")
+        ->envname("ROCEV2_VLAN_DEVICE_IP4");
     CLI11_PARSE(app, argc, argv);
     settle_options("wire_drops", options);
 
@@ -304,12 +311,25 @@ int main(int argc, char **argv)
             bed.device_mac = parse_mac(device_mac);
             bed.peer_address = {{GidKind::ipv4, parse_address(peer_ip4)},
                                 {GidKind::ipv6, parse_address(peer_ip6)}};
+            if (vlan)
+                bed.other_vlan = Bed::Vlan{.id = vlan,
+                                           .peer_address = parse_address(vlan_peer_ip4),
+                                           .device_address = parse_address(vlan_device_ip4),
+                                           .gid_index = 0};
+            bool vlan_found = !vlan;
             for (const ibv_gid_entry &entry : gid_table(bed.side.context.get(), options.port)) {
                 const GidKind kind = kind_of(entry.gid);
+                if (vlan && std::equal(bed.other_vlan->device_address.begin(),
+                                       bed.other_vlan->device_address.end(), entry.gid.raw)) {
+                    bed.other_vlan->gid_index = static_cast<std::uint8_t>(entry.gid_index);
+                    vlan_found = true;
+                    continue;
+                }
                 if (bed.gid_index.emplace(kind, static_cast<std::uint8_t>(entry.gid_index)).second)
                     std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw),
                               bed.device_address[kind].begin());
             }
+            require(vlan_found, "{} has no GID for {}", options.dev_a, vlan_device_ip4);
             for (const GidKind kind : {GidKind::ipv4, GidKind::ipv6})
                 require(bed.gid_index.count(kind), "{} has no {} GID", options.dev_a, to_string(kind));
         }
@@ -321,6 +341,7 @@ int main(int argc, char **argv)
         add_header_cases(ktap, bed, kind);
         add_responder_cases(ktap, bed, kind);
         add_requester_cases(ktap, bed, kind);
+        add_path_cases(ktap, bed, kind);
     }
     return ktap.run(options.filters, options.list, options.case_limit_s);
 }

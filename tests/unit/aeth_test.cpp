@@ -27,12 +27,6 @@ TEST(Aeth, RnrTimer)
     EXPECT_EQ(rocev2_rnr_timer_ns(0x2c), rocev2_rnr_timer_ns(12)) << "only five bits count";
 }
 
-TEST(Aeth, CreditDecode)
-{
-    for (std::uint8_t code = 0; code < 31; code++)
-        EXPECT_EQ(rocev2_credit_decode(code), kCredits[code]) << int{code};
-}
-
 TEST(Aeth, CreditEncodeNeverPromisesMore)
 {
     for (std::uint32_t n = 0; n < 70000; n++) {

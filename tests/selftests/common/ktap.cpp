@@ -9,10 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <utility>
 
@@ -36,20 +33,6 @@ std::vector<std::string> take_reported()
     return std::exchange(reported, {});
 }
 
-// Where each thread of this process is, for the one who has to find out why.
-void print_threads()
-{
-    for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
-        fmt::print("# thread {}\n", task.path().filename().string());
-        for (const char *file : {"stat", "wchan", "syscall", "stack"}) {
-            std::ifstream in(task.path() / file);
-            std::string line;
-            while (std::getline(in, line))
-                fmt::print("#   {}: {}\n", file, line);
-        }
-    }
-}
-
 class Watchdog {
 public:
     Watchdog(size_t number, const std::string &name, int limit_s)
@@ -65,7 +48,6 @@ public:
               }
               fmt::print("not ok {} {} # no end after {} s; last step: {}\n", number, name,
                          limit_s, note.empty() ? "(none noted)" : one_line(note));
-              print_threads();
               fmt::print("Bail out! {} hangs\n", name);
               std::fflush(stdout);
               // The main thread may sit in a system call that never returns.

@@ -5,6 +5,7 @@
 
 #include "common/ktap.hpp"
 
+#include <linux/mman.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -28,6 +29,10 @@ Buffer::Buffer(size_t size, Paging paging) : size_(size)
     const uintptr_t aligned = (address + huge_page_size - 1) & ~(huge_page_size - 1);
     data_ = reinterpret_cast<std::byte *>(aligned);
 
+    if (paging == Paging::hugetlb || paging == Paging::transparent) {
+        demand_huge_pages(paging);
+        return;
+    }
     size_t huge_bytes = 0;
     if (paging == Paging::huge)
         huge_bytes = size / huge_page_size * huge_page_size;
@@ -49,6 +54,24 @@ Buffer::Buffer(size_t size, Paging paging) : size_(size)
     if (huge_bytes < size)
         madvise(data_ + huge_bytes, (size - huge_bytes + page_size - 1) & ~(page_size - 1),
                 MADV_NOHUGEPAGE);
+}
+
+void Buffer::demand_huge_pages(Paging paging)
+{
+    const size_t size = (size_ + huge_page_size - 1) & ~(huge_page_size - 1);
+    const bool reserved = paging == Paging::hugetlb;
+    if (size > map_size_ - static_cast<size_t>(data_ - static_cast<std::byte *>(map_)))
+        fail("a buffer of huge pages must have a size in huge pages, not {} bytes", size_);
+    // Reserved by mmap(), which fails if there are too few.
+    if (mmap(data_, size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
+                 (reserved ? MAP_HUGETLB | MAP_HUGE_2MB : MAP_NORESERVE),
+             -1, 0) == MAP_FAILED)
+        fail("mmap of {} huge pages: {}; write more to /proc/sys/vm/nr_hugepages",
+             size / huge_page_size, std::strerror(errno));
+    if (!reserved && madvise(data_, size, MADV_HUGEPAGE))
+        fail("madvise(MADV_HUGEPAGE): {}; the kernel has no transparent huge pages",
+             std::strerror(errno));
 }
 
 Buffer::~Buffer()

@@ -11,9 +11,12 @@
 namespace rocev2::test {
 
 inline constexpr size_t page_size = 4096;
-inline constexpr size_t huge_page_size = 2u << 20;
+inline constexpr int huge_page_shift = 21;
+inline constexpr size_t huge_page_size = size_t{1} << huge_page_shift;
 
-enum class Paging { small, huge, mixed };
+// huge and mixed take huge pages if they can get them; hugetlb (reserved pages of 2 MiB) and
+// transparent ones fail the case if not.
+enum class Paging { small, huge, mixed, hugetlb, transparent };
 
 class Buffer {
 public:
@@ -32,6 +35,8 @@ public:
     }
 
 private:
+    void demand_huge_pages(Paging paging);
+
     std::byte *data_ = nullptr;
     size_t size_ = 0;
     void *map_ = nullptr;

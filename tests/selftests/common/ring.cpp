@@ -26,7 +26,9 @@ size_t first_damage(std::span<const std::byte> bytes, std::byte poison)
 
 } // namespace
 
-Ring::Ring(const Side &side, size_t size, int access, Rng &rng) : buffer_(size, Paging::mixed)
+Ring::Ring(const Side &side, size_t size, int access, Paging paging, Rng &rng)
+    : buffer_(size, paging),
+      huge_border_odds_(paging == Paging::hugetlb || paging == Paging::transparent ? 2 : 16)
 {
     std::memset(buffer_.data(), 0, buffer_.size());
     const auto address = reinterpret_cast<uint64_t>(buffer_.data());
@@ -58,7 +60,7 @@ std::optional<Chunk> Ring::take(std::span<const uint32_t> lengths, size_t alignm
     uint64_t start = head_;
     size_t move = 0;
     if (rng.one_in(2)) {
-        const size_t border = rng.one_in(16) ? huge_page_size : page_size;
+        const size_t border = rng.one_in(huge_border_odds_) ? huge_page_size : page_size;
         const size_t inside = rng.between<size_t>(0, std::min(used, border) - 1);
         move = border - (start + inside) % border;
     }
@@ -80,6 +82,9 @@ std::optional<Chunk> Ring::take(std::span<const uint32_t> lengths, size_t alignm
     for (size_t i = 0; i < order.size(); i++) {
         at = (at + alignment - 1) / alignment * alignment;
         chunk.segments[order[i]] = {at, lengths[order[i]]};
+        if (lengths[order[i]] &&
+            at / huge_page_size != (at + lengths[order[i]] - 1) / huge_page_size)
+            huge_crossings_++;
         at += lengths[order[i]] + gaps[i + 1];
     }
     std::memset(buffer_.data() + chunk.offset, static_cast<int>(chunk.poison), chunk.size);
@@ -101,6 +106,14 @@ Ring::Remote Ring::remote(const Segment &segment, Rng &rng) const
 {
     const Key &key = keys_[rng.between<size_t>(0, keys_.size() - 1)];
     return {key.base + segment.offset, key.mr->rkey};
+}
+
+int Ring::block_shift(const Side &side) const
+{
+    int least = 64;
+    for (const Key &key : keys_)
+        least = std::min(least, registered_block_shift(side.device, key.mr->lkey));
+    return least;
 }
 
 void Ring::store(const Chunk &chunk, std::span<const std::byte> message) const

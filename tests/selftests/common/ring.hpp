@@ -34,7 +34,7 @@ struct Chunk {
 
 class Ring {
 public:
-    Ring(const Side &side, size_t size, int access, Rng &rng);
+    Ring(const Side &side, size_t size, int access, Paging paging, Rng &rng);
 
     // A chunk with the given segment lengths (in message order), poisoned all
     // over; none if the ring is too full now.
@@ -55,6 +55,11 @@ public:
     {
         return buffer_.span(segment.offset, segment.length);
     }
+    // Segments given out so far that cross a border between two huge pages.
+    uint64_t huge_crossings() const { return huge_crossings_; }
+    // The smallest log2 of a table entry's bytes over all keys.
+    int block_shift(const Side &side) const;
+
     void store(const Chunk &chunk, std::span<const std::byte> message) const;
 
     // Empty if the first bytes of the segments hold the message and every
@@ -71,6 +76,9 @@ private:
     std::vector<Key> keys_;
     uint64_t head_ = 0; // bytes given out and taken back since the start
     uint64_t tail_ = 0;
+    uint64_t huge_crossings_ = 0;
+    // one in so many chunks that are moved over a border is moved over one of huge pages
+    uint32_t huge_border_odds_;
 };
 
 // Cuts a length into @pieces random parts, some of them empty.

@@ -94,4 +94,21 @@ std::map<std::string, long> resource_counts(const std::string &device)
     return counts;
 }
 
+int registered_block_shift(const std::string &device, uint32_t lkey)
+{
+    const std::string text = run_command({"rdma", "-dd", "resource", "show", "mr"});
+    const std::string object = "dev " + device + " ";
+    const std::string key = fmt::format("lkey {:#x} ", lkey);
+    const std::string field = "drv_block_shift ";
+    // The details of an object can stand on lines of their own.
+    for (size_t at = text.find(object); at != std::string::npos; at = text.find(object, at + 1)) {
+        const std::string one = text.substr(at, text.find("\ndev ", at) - at);
+        const size_t value = one.find(field);
+        if (one.find(key) != std::string::npos && value != std::string::npos)
+            return std::stoi(one.substr(value + field.size()));
+    }
+    fail("`rdma -dd resource show mr` has no block_shift for lkey {:#x} of {}: {}", lkey, device,
+         text);
+}
+
 } // namespace rocev2::test

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <thread>
@@ -24,6 +25,10 @@ std::string run_ip(const std::string &netns, std::vector<std::string> arguments)
 
 // The object counts of `rdma resource show` for one device: qp, cq, mr, pd ...
 std::map<std::string, long> resource_counts(const std::string &device);
+
+// log2 of the bytes that one entry of the page table of a registered region covers, as
+// `rdma resource show mr` tells it.
+int registered_block_shift(const std::string &device, uint32_t lkey);
 
 // Polls until the condition holds; false if it does not in time.
 template <std::invocable Condition>

@@ -345,6 +345,22 @@ ibv_qp_state query_state(ibv_qp *qp)
     return attr.qp_state;
 }
 
+int run_on_sides(const Options &options,
+                 const std::function<void(Ktap &ktap, Sides &sides)> &add_cases)
+{
+    Ktap ktap;
+    Sides sides;
+    try {
+        sides = open_sides(options);
+        select_default_gids(sides, options);
+    } catch (const std::exception &error) {
+        fmt::print("Bail out! {}\n", error.what());
+        return 1;
+    }
+    add_cases(ktap, sides);
+    return ktap.run(options.filters, options.list, options.case_limit_s);
+}
+
 ibv_mtu common_mtu(const Sides &sides)
 {
     return std::min(sides.a.port_attr.active_mtu, sides.b.port_attr.active_mtu);

@@ -13,9 +13,10 @@
 
 #include <array>
 #include <chrono>
-#include <map>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -112,6 +113,11 @@ struct Sides {
 };
 
 Sides open_sides(const Options &options);
+
+// The rest of main() of a program whose cases need both sides and nothing else: opens them, has the
+// cases added, runs those that the options choose. Returns the exit status.
+int run_on_sides(const Options &options,
+                 const std::function<void(Ktap &ktap, Sides &sides)> &add_cases);
 
 // The kinds of GID both sides can use; with --gid-a/--gid-b, the one kind
 // those two have.

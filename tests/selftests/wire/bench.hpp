@@ -2,7 +2,7 @@
 //
 // What the cases of wire_drops share: the device and the cable, and per case a fresh QP whose far
 // end is this program. wire_drops.cpp has the header fields one by one, responder.cpp the requests
-// that reach the transport, requester.cpp the answers to what the device asks.
+// that reach the transport, requester.cpp the answers to what the device asks, path.cpp the headers below.
 #pragma once
 
 #include "common/memory.hpp"
@@ -67,6 +67,16 @@ struct Bed {
     std::map<GidKind, Address> peer_address;
     std::map<GidKind, std::uint8_t> gid_index;
     std::map<GidKind, Address> device_address;
+    std::optional<std::uint16_t> vlan; // of the addresses above
+
+    // The same cable as a VLAN, which is IPv4 only.
+    struct Vlan {
+        std::uint16_t id;
+        Address peer_address;
+        Address device_address;
+        std::uint8_t gid_index;
+    };
+    std::optional<Vlan> other_vlan;
 };
 
 struct Region {
@@ -101,6 +111,10 @@ struct Setup {
     std::uint8_t timeout = 0; // off: nothing comes back unasked
     std::uint8_t retry_cnt = 7;
     std::uint8_t rnr_retry = 7;
+    std::uint8_t traffic_class = 0;
+    std::uint32_t flow_label = 0;
+    std::uint8_t sl = 0;
+    int recv_cq_entries = 128;
 };
 
 // A fresh QP, connected to the peer, and its memory.
@@ -108,7 +122,7 @@ class Bench {
 public:
     Bench(Bed &bed, GidKind kind, const Setup &setup)
         : bed_(bed), kind_(kind), memory(bed.side, all_access), cq(make_cq(bed.side, 128)),
-          recv_cq(make_cq(bed.side, 128)),
+          recv_cq(make_cq(bed.side, setup.recv_cq_entries)),
           qp(make_qp(bed.side, cq.get(), recv_cq.get(), {.send_wr = 32, .recv_wr = 32, .send_sge = 2,
                                                          .recv_sge = 2, .inline_data = 64}))
     {
@@ -127,7 +141,11 @@ public:
         if (setup.state >= IBV_QPS_RTR) {
             ibv_gid gid;
             std::memcpy(gid.raw, bed_.peer_address.at(kind).data(), 16);
-            must_modify(qp.get(), rtr_step(bed_.side, link, peer_qpn, gid, request_psn), "to RTR");
+            Modify rtr = rtr_step(bed_.side, link, peer_qpn, gid, request_psn);
+            rtr.attr.ah_attr.sl = setup.sl;
+            rtr.attr.ah_attr.grh.traffic_class = setup.traffic_class;
+            rtr.attr.ah_attr.grh.flow_label = setup.flow_label;
+            must_modify(qp.get(), rtr, "to RTR");
         }
         if (setup.state >= IBV_QPS_RTS)
             must_modify(qp.get(), rts_step(link, device_psn), "to RTS");
@@ -143,6 +161,7 @@ public:
     {
         Packet p;
         p.dmac = bed_.device_mac;
+        p.vlan = bed_.vlan;
         p.smac = bed_.peer->mac();
         p.ipv6 = kind_ != GidKind::ipv4;
         p.source = bed_.peer_address.at(kind_);
@@ -332,5 +351,6 @@ void add_case(Ktap &ktap, Bed &bed, GidKind kind, const std::string &name, Run r
 
 void add_responder_cases(Ktap &ktap, Bed &bed, GidKind kind);
 void add_requester_cases(Ktap &ktap, Bed &bed, GidKind kind);
+void add_path_cases(Ktap &ktap, Bed &bed, GidKind kind);
 
 } // namespace rocev2::wire

@@ -272,6 +272,7 @@ std::optional<Decoded> decode(std::span<const std::uint8_t> frame)
     std::size_t l3 = 14;
     std::uint64_t type = get(frame, 12, 2);
     if (type == 0x8100 && frame.size() > 18) {
+        d.vlan = static_cast<std::uint16_t>(get(frame, 14, 2));
         type = get(frame, 16, 2);
         l3 = 18;
     }
@@ -283,6 +284,7 @@ std::optional<Decoded> decode(std::span<const std::uint8_t> frame)
         l4 = (ip[0] & 15u) * 4u;
         end = get(ip, 2, 2);
         d.tos = ip[1];
+        d.ttl = ip[8];
         d.source[10] = d.source[11] = d.destination[10] = d.destination[11] = 0xff;
         std::copy_n(ip.begin() + 12, 4, d.source.begin() + 12);
         std::copy_n(ip.begin() + 16, 4, d.destination.begin() + 12);
@@ -293,6 +295,8 @@ std::optional<Decoded> decode(std::span<const std::uint8_t> frame)
         l4 = 40;
         end = 40 + get(ip, 4, 2);
         d.tos = static_cast<std::uint8_t>(get(ip, 0, 2) >> 4);
+        d.flow_label = static_cast<std::uint32_t>(get(ip, 1, 3) & 0xfffff);
+        d.ttl = ip[7];
         std::copy_n(ip.begin() + 8, 16, d.source.begin());
         std::copy_n(ip.begin() + 24, 16, d.destination.begin());
     } else {

@@ -108,7 +108,10 @@ struct Decoded {
     Mac dmac{}, smac{};
     bool ipv6 = false;
     Address source{}, destination{};
-    std::uint8_t tos = 0;
+    std::optional<std::uint16_t> vlan; // TCI; where the socket took the tag off, Peer fills it in
+    std::uint8_t tos = 0;              // IPv6: traffic class
+    std::uint8_t ttl = 0;              // IPv6: hop limit
+    std::uint32_t flow_label = 0;      // IPv6
     std::uint16_t sport = 0;
     std::uint8_t opcode = 0;
     bool solicited = false, migreq = false, ackreq = false;

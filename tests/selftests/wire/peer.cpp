@@ -52,6 +52,30 @@ int socket_in(const std::string &netns)
     return fd;
 }
 
+// A frame, and the VLAN tag that the kernel took off it on the way.
+ssize_t receive_frame(int fd, std::span<std::uint8_t> room, std::optional<std::uint16_t> &vlan)
+{
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(tpacket_auxdata))> control{};
+    iovec part{room.data(), room.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT);
+    if (n <= 0)
+        return n;
+    for (cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA)
+            continue;
+        tpacket_auxdata data{};
+        std::memcpy(&data, CMSG_DATA(c), sizeof(data));
+        if (data.tp_status & TP_STATUS_VLAN_VALID)
+            vlan = data.tp_vlan_tci;
+    }
+    return n;
+}
+
 } // namespace
 
 Peer::Peer(const std::string &netns, const std::string &interface) : fd_(socket_in(netns))
@@ -73,6 +97,8 @@ Peer::Peer(const std::string &netns, const std::string &interface) : fd_(socket_
     setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
     const int one = 1;
     setsockopt(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
+    require(!setsockopt(fd_, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)),
+            "cannot have VLAN tags told: {}", std::strerror(errno));
 }
 
 Peer::~Peer()
@@ -96,12 +122,15 @@ std::optional<Decoded> Peer::receive(const Mac &from, milliseconds limit) const
         pollfd waiting{fd_, POLLIN, 0};
         if (poll(&waiting, 1, std::max(0, static_cast<int>(left.count()))) <= 0)
             return {};
-        const ssize_t n = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+        std::optional<std::uint16_t> vlan;
+        const ssize_t n = receive_frame(fd_, room, vlan);
         if (n <= 0)
             continue;
-        const auto packet = decode(std::span(room).first(static_cast<std::size_t>(n)));
+        auto packet = decode(std::span(room).first(static_cast<std::size_t>(n)));
         if (!packet || packet->smac != from)
             continue;
+        if (vlan)
+            packet->vlan = vlan;
         require(packet->flaws.empty(), "the device sent a bad packet: {}", packet->text());
         return packet;
     }

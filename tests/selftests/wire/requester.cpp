@@ -153,6 +153,25 @@ void run_ignored(Bed &bed, GidKind kind, const BadAck &row)
     must_be_empty(b.cq.get(), "send CQ");
 }
 
+// Credits do not hold the device back (Documentation/decisions.md): what they tell is late by nature.
+void run_credits(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    for (std::uint64_t id = 1; id <= 3; id++)
+        b.post(id, IBV_WR_SEND, 0, 64);
+    expect_requests(b, device_psn, 3);
+    b.send(b.ack(psn_add(device_psn, 2), 0, 3));
+    for (std::uint64_t id = 1; id <= 3; id++)
+        b.expect_wc(b.cq.get(), IBV_WC_SUCCESS, id);
+    for (std::uint64_t id = 4; id <= 6; id++)
+        b.post(id, IBV_WR_SEND, 0, 3 * mtu);
+    expect_requests(b, psn_add(device_psn, 3), 9);
+    b.send(b.ack(psn_add(device_psn, 11), 0, 6));
+    for (std::uint64_t id = 4; id <= 6; id++)
+        b.expect_wc(b.cq.get(), IBV_WC_SUCCESS, id);
+    b.expect_counters({});
+}
+
 struct FatalNak {
     std::uint8_t syndrome;
     ibv_wc_status status;
@@ -204,6 +223,44 @@ void run_sequence_nak(Bed &bed, GidKind kind)
 constexpr std::array<std::uint32_t, 32> rnr_timer{
     65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
     256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+// A fatal NAK is the end of what it refuses, whatever is missing before it.
+void run_fatal_nak_behind_read(Bed &bed, GidKind kind)
+{
+    for (const std::uint8_t timeout : {std::uint8_t{0}, std::uint8_t{12}}) {
+        note(fmt::format("READ response lost, timeout {}", timeout));
+        Bench b(bed, kind, {.timeout = timeout});
+        b.post(1, IBV_WR_RDMA_READ, 0, 64);
+        b.post(2, IBV_WR_RDMA_WRITE, 0, 64);
+        b.post(3, IBV_WR_RDMA_WRITE, 0, 64);
+        expect_requests(b, device_psn, 3);
+        b.send(b.ack(psn_add(device_psn, 1), nak_access));
+        b.expect_wc(b.cq.get(), IBV_WC_REM_ACCESS_ERR, 1);
+        b.expect_wc(b.cq.get(), IBV_WC_WR_FLUSH_ERR, 2);
+        b.expect_wc(b.cq.get(), IBV_WC_WR_FLUSH_ERR, 3);
+        b.expect_state(IBV_QPS_ERR);
+        b.expect_silence("a fatal NAK");
+        b.expect_counters({{"req_remote_access_errors", 1}});
+    }
+    note("READ response overtaken");
+    Bench b(bed, kind, {.timeout = 18}); // 1 s
+    b.post(1, IBV_WR_RDMA_READ, 0, 64);
+    b.post(2, IBV_WR_RDMA_WRITE, 0, 64);
+    b.post(3, IBV_WR_RDMA_WRITE, 0, 64);
+    expect_requests(b, device_psn, 3);
+    b.send(b.ack(psn_add(device_psn, 1), nak_invalid));
+    b.expect_silence("a fatal NAK");
+    must_be_empty(b.cq.get(), "send CQ");
+    Packet response = b.packet(read_response_only, aeth(0x1f, 1), pattern(64, 100));
+    response.psn = device_psn;
+    b.send(response);
+    b.expect_wc(b.cq.get(), IBV_WC_SUCCESS, 1);
+    b.expect_wc(b.cq.get(), IBV_WC_REM_INV_REQ_ERR, 2);
+    b.expect_wc(b.cq.get(), IBV_WC_WR_FLUSH_ERR, 3);
+    require(b.memory.holds(0, response.payload), "the READ's data is not in place");
+    b.expect_state(IBV_QPS_ERR);
+    b.expect_counters({{"req_remote_invalid_request", 1}});
+}
 
 void run_rnr_timers(Bed &bed, GidKind kind)
 {
@@ -394,6 +451,47 @@ void run_read_bad_length(Bed &bed, GidKind kind)
     }
 }
 
+// Each opcode where it must not stand among the responses.
+void run_read_bad_opcode(Bed &bed, GidKind kind)
+{
+    struct Row {
+        const char *name;
+        std::uint32_t size;
+        std::vector<std::uint8_t> good; // responses before it
+        std::uint8_t opcode;
+    };
+    const Row rows[] = {
+        {"first for only", 64, {}, read_response_first},
+        {"middle for only", mtu, {}, read_response_middle},
+        {"last for only", 64, {}, read_response_last},
+        {"middle for first", 2 * mtu, {}, read_response_middle},
+        {"last for first", 2 * mtu, {}, read_response_last},
+        {"only for first", 2 * mtu, {}, read_response_only},
+        {"first for middle", 3 * mtu, {read_response_first}, read_response_first},
+        {"last for middle", 3 * mtu, {read_response_first}, read_response_last},
+        {"only for middle", 3 * mtu, {read_response_first}, read_response_only},
+        {"first for last", 2 * mtu, {read_response_first}, read_response_first},
+        {"middle for last", 2 * mtu, {read_response_first}, read_response_middle},
+        {"only for last", 2 * mtu, {read_response_first}, read_response_only},
+    };
+    for (const Row &row : rows) {
+        note(row.name);
+        Bench b(bed, kind, {});
+        start_read(b, row.size);
+        std::uint32_t nth = 0;
+        for (const std::uint8_t opcode : row.good)
+            b.send(read_response(b, opcode, nth++, mtu));
+        const std::size_t length = std::min<std::size_t>(mtu, row.size - nth * mtu);
+        b.send(read_response(b, row.opcode, nth, length));
+        b.expect_wc(b.cq.get(), IBV_WC_BAD_RESP_ERR, 1);
+        b.expect_state(IBV_QPS_ERR);
+        require(std::all_of(b.memory.bytes() + nth * mtu, b.memory.bytes() + nth * mtu + length,
+                            [](std::uint8_t v) { return v == poison; }),
+                "{}: its payload was placed", row.name);
+        b.expect_counters({{"rx_drop_response", 1}});
+    }
+}
+
 } // namespace
 
 void add_requester_cases(Ktap &ktap, Bed &bed, GidKind kind)
@@ -403,16 +501,19 @@ void add_requester_cases(Ktap &ktap, Bed &bed, GidKind kind)
     for (const BadAck &row : ignored)
         add(fmt::format("req:{}", row.name), [&row](Bed &b, GidKind k) { run_ignored(b, k, row); });
     add("req:fatal_nak", run_fatal_nak);
+    add("req:fatal_nak_behind_read", run_fatal_nak_behind_read);
     add("req:sequence_nak", run_sequence_nak);
     add("req:rnr_each_timer", run_rnr_timers);
     add("req:rnr_exceeded", run_rnr_exceeded);
     add("req:ack_timeout", run_ack_timeout);
+    add("req:credits", run_credits);
     add("req:coalesced_ack", run_coalesced_ack);
     add("req:read_responses", run_read_responses);
     add("req:read_gap", run_read_gap);
     add("req:read_duplicate_response", run_read_duplicate_response);
     add("req:read_acknowledged", run_read_acknowledged);
     add("req:read_bad_length", run_read_bad_length);
+    add("req:read_bad_opcode", run_read_bad_opcode);
 }
 
 } // namespace rocev2::wire

@@ -817,6 +817,33 @@ void run_duplicate_after_invalidate(Bed &bed, GidKind kind, bool atomic)
     b.expect_state(IBV_QPS_ERR);
 }
 
+// A receive that cannot complete, its CQ being full: the peer learns of it at once.
+void run_recv_cq_full(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {.recv_cq_entries = 1});
+    const auto room = static_cast<std::uint64_t>(b.recv_cq->cqe);
+    for (std::uint64_t id = 1; id <= room + 2; id++)
+        b.post_receive(id, 0, 64);
+    for (std::uint64_t id = 1; id <= room; id++) {
+        b.send(b.packet(send_only, {}, pattern(8)));
+        b.expect_ack(b.expected);
+        b.expected = psn_add(b.expected, 1);
+    }
+    b.send(b.packet(send_only, {}, pattern(8)));
+    b.expect_answer(nak_operational, b.expected);
+    b.expect_state(IBV_QPS_ERR);
+    std::map<ibv_event_type, const void *> events;
+    while (const auto event = next_event(b.bed().side.context.get(), milliseconds(200)))
+        events[event->type] = event->element;
+    const std::map<ibv_event_type, const void *> wanted{{IBV_EVENT_CQ_ERR, b.recv_cq.get()},
+                                                        {IBV_EVENT_QP_FATAL, b.qp.get()}};
+    require(events == wanted, "{} events, expected CQ_ERR of the CQ and QP_FATAL of the QP",
+            events.size());
+    b.expect_counters({{"resp_remote_op_err", 1}});
+    for (std::uint64_t id = 1; id <= room; id++)
+        b.expect_wc(b.recv_cq.get(), IBV_WC_SUCCESS, id);
+}
+
 } // namespace
 
 void add_responder_cases(Ktap &ktap, Bed &bed, GidKind kind)
@@ -827,6 +854,7 @@ void add_responder_cases(Ktap &ktap, Bed &bed, GidKind kind)
     add("recv:rnr", run_rnr);
     add("recv:send_too_long", run_send_too_long);
     add("recv:bad_lkey", run_recv_bad_lkey);
+    add("recv:cq_full", run_recv_cq_full);
     add("recv:send_of_three_packets", run_send_multi);
     add("psn:ahead", run_psn_ahead);
     add("psn:overtaken", run_psn_overtaken);

@@ -3,7 +3,7 @@
  * Encoded values of the AETH and of QP attributes: RNR timer (IBA table 45), credit
  * count (table 46), local ACK timeout (9.7.6.1.3).
  *
- * Pure, tested in tests/unit. Called by responder (encode) and completer (decode).
+ * Pure, tested in tests/unit. Called by responder (credits) and completer (timers).
  */
 #ifndef ROCEV2_AETH_H
 #define ROCEV2_AETH_H
@@ -22,12 +22,6 @@ static inline u32 rocev2_aeth_step(u8 code)
 	if (code < 3)
 		return code;
 	return (u32)(code & 1 ? 3 : 4) << ((code - 3 - !(code & 1)) / 2);
-}
-
-/* credits that @code grants; the unlimited code has no count, so check it first */
-static inline u32 rocev2_credit_decode(u8 code)
-{
-	return rocev2_aeth_step(code & 0x1f);
 }
 
 /* the code of the largest count that is not above @credits: never promise too much */

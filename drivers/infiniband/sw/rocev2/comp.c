@@ -89,6 +89,25 @@ void rocev2_comp_fail(struct rocev2_qp *qp, enum ib_wc_status status)
 	rocev2_qp_error(qp);
 }
 
+/* the oldest WQE ends as the NAK says, the others flush */
+static void comp_fatal_nak(struct rocev2_qp *qp, u8 syndrome)
+{
+	switch (syndrome) {
+	case ROCEV2_AETH_NAK_INV_REQ:
+		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_INV_REQ);
+		rocev2_comp_fail(qp, IB_WC_REM_INV_REQ_ERR);
+		break;
+	case ROCEV2_AETH_NAK_REM_ACC:
+		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_ACCESS);
+		rocev2_comp_fail(qp, IB_WC_REM_ACCESS_ERR);
+		break;
+	case ROCEV2_AETH_NAK_REM_OP:
+		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_OP);
+		rocev2_comp_fail(qp, IB_WC_REM_OP_ERR);
+		break;
+	}
+}
+
 /* --- acknowledging --- */
 
 static struct rocev2_send_wqe *oldest(const struct rocev2_qp *qp)
@@ -183,6 +202,10 @@ static void retry(struct rocev2_qp *qp, enum rocev2_counter reason)
 {
 	struct rocev2_req *req = &qp->req;
 
+	if (req->fatal_nak) {
+		comp_fatal_nak(qp, req->fatal_nak);
+		return;
+	}
 	rocev2_count(qp->dev, reason);
 	trace_rocev2_retry(qp->qpn, req->una_psn, reason);
 	if (!req->retry_left) {
@@ -206,6 +229,9 @@ static void packets_missing(struct rocev2_qp *qp, enum rocev2_counter reason)
 {
 	struct rocev2_req *req = &qp->req;
 
+	/* what is missing will not come by asking again */
+	if (req->fatal_nak)
+		return;
 	if (req->went_back &&
 	    ktime_before(ktime_get(), ktime_add_ns(req->went_back, req->rtt))) {
 		req->nak_wait = true;
@@ -253,25 +279,11 @@ static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
 	rocev2_req_go_back(qp, req->una_psn);
 }
 
-static void comp_nak(struct rocev2_qp *qp, u8 syndrome)
+/* any NAK code but sequence error: the peer's QP is in the error state */
+static bool syndrome_fatal(u8 syndrome)
 {
-	switch (syndrome) {
-	case ROCEV2_AETH_NAK_PSN_SEQ:
-		packets_missing(qp, ROCEV2_CNT_PACKET_SEQ_ERR);
-		break;
-	case ROCEV2_AETH_NAK_INV_REQ:
-		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_INV_REQ);
-		rocev2_comp_fail(qp, IB_WC_REM_INV_REQ_ERR);
-		break;
-	case ROCEV2_AETH_NAK_REM_ACC:
-		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_ACCESS);
-		rocev2_comp_fail(qp, IB_WC_REM_ACCESS_ERR);
-		break;
-	case ROCEV2_AETH_NAK_REM_OP:
-		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_OP);
-		rocev2_comp_fail(qp, IB_WC_REM_OP_ERR);
-		break;
-	}
+	return (syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_NAK &&
+	       syndrome != ROCEV2_AETH_NAK_PSN_SEQ;
 }
 
 /* syndromes of table 47 and NAK codes of table 48 that have a meaning on RC */
@@ -290,6 +302,22 @@ static bool syndrome_known(u8 syndrome)
 	}
 }
 
+/*
+ * A fatal NAK, with a READ or atomic response before it missing: it may have been
+ * overtaken, so give it one more time-out. Asking again is in vain.
+ */
+static void fatal_nak_ahead(struct rocev2_qp *qp, u32 psn, u8 syndrome)
+{
+	struct rocev2_req *req = &qp->req;
+
+	if (req->fatal_nak)
+		return;
+	req->fatal_nak = syndrome;
+	req->fatal_psn = psn;
+	req->nak_wait = false;
+	req->ack_deadline = 0;
+}
+
 static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	const struct rocev2_aeth *aeth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
@@ -304,6 +332,10 @@ static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct sk_buff *skb
 	/* an ACK covers its PSN, a NAK what is before it (9.7.5.1.1) */
 	psn = ack ? rocev2_psn_add(buf->psn, 1) : buf->psn;
 	if (!ack_before(qp, psn)) {
+		if (syndrome_fatal(syndrome)) {
+			fatal_nak_ahead(qp, psn, syndrome);
+			return ROCEV2_RX_DONE;
+		}
 		/* what it says stands once the responses before it are here */
 		if (!req->acked || rocev2_psn_after(psn, req->acked_psn))
 			req->acked_psn = psn;
@@ -317,8 +349,10 @@ static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct sk_buff *skb
 		return ROCEV2_RX_DONE;
 	if ((syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_RNR_NAK)
 		comp_rnr(qp, syndrome);
+	else if (syndrome_fatal(syndrome))
+		comp_fatal_nak(qp, syndrome);
 	else
-		comp_nak(qp, syndrome);
+		packets_missing(qp, ROCEV2_CNT_PACKET_SEQ_ERR);
 	return ROCEV2_RX_DONE;
 }
 
@@ -353,6 +387,28 @@ static void response_taken(struct rocev2_qp *qp, u32 psn)
 	progress(qp, rocev2_psn_add(psn, 1));
 	if (req->acked && ack_before(qp, req->acked_psn))
 		req->acked = false;
+	/* all that a fatal NAK acknowledges is here */
+	if (req->fatal_nak && ack_before(qp, req->fatal_psn) && qp->state != IB_QPS_ERR)
+		comp_fatal_nak(qp, req->fatal_nak);
+}
+
+/*
+ * Does the opcode stand where it may among the responses (9.7.3)? First and only ones
+ * stand where a request began: at the start of the READ or of a part of it, or where
+ * the requester went back to; there a middle or last one can still be an answer to
+ * the request before.
+ */
+static bool read_opcode_ok(const struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe,
+			   const struct rocev2_rx_buf *buf)
+{
+	u32 index = rocev2_psn_diff(buf->psn, wqe->first_psn);
+	u8 flags = rocev2_opcodes[buf->opcode].flags;
+	bool begins = !(index % ROCEV2_MAX_READ_PSNS);
+	bool ends = buf->psn == wqe->last_psn || !((index + 1) % ROCEV2_MAX_READ_PSNS);
+
+	if (!(flags & ROCEV2_F_END) == ends)
+		return false;
+	return flags & ROCEV2_F_START ? begins || buf->psn == qp->req.read_psn : !begins;
 }
 
 static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk_buff *skb)
@@ -368,7 +424,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 		return keep_response(qp, skb);
 	off = (u64)(u32)rocev2_psn_diff(buf->psn, wqe->first_psn) << qp->mtu_shift;
 	len = min_t(u64, wqe->length - off, qp->mtu);
-	if (buf->payload_len != len) {
+	if (buf->payload_len != len || !read_opcode_ok(qp, wqe, buf)) {
 		rocev2_comp_fail(qp, IB_WC_BAD_RESP_ERR);
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	}
@@ -456,10 +512,12 @@ void rocev2_comp_update_deadline(struct rocev2_qp *qp)
 
 	/*
 	 * A timeout of 0 means no limit (9.7.6.1.3). Nothing is due either while the
-	 * device has not taken again what must be sent again.
+	 * device has not taken again what must be sent again. After a fatal NAK nothing
+	 * is sent again, and there is a limit in any case.
 	 */
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->una_psn == req->max_psn ||
-	    req->una_psn == req->psn || req->rnr_wait || !qp->attr.timeout)
+	    req->rnr_wait ||
+	    (!req->fatal_nak && (req->una_psn == req->psn || !qp->attr.timeout)))
 		req->ack_deadline = 0;
 	else if (!req->ack_deadline || req->progress)
 		req->ack_deadline = ktime_add_ns(ktime_get(), ack_timeout_ns(qp));

@@ -17,17 +17,6 @@ static const struct rdma_stat_desc descs[] = {
 static_assert(ARRAY_SIZE(descs) == ROCEV2_CNT_MAX);
 
 /**
- * rocev2_counter_name() - what a counter is called in `rdma statistic`
- * @counter: enum rocev2_counter
- *
- * Return: the name.
- */
-const char *rocev2_counter_name(unsigned int counter)
-{
-	return counter < ARRAY_SIZE(descs) ? descs[counter].name : "?";
-}
-
-/**
  * rocev2_alloc_hw_port_stats() - ops.alloc_hw_port_stats
  * @ibdev: the device
  * @port: the port

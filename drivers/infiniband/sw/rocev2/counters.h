@@ -70,7 +70,6 @@ struct ib_device;
 struct rdma_hw_stats;
 
 /* counters.c */
-const char *rocev2_counter_name(unsigned int counter);
 struct rdma_hw_stats *rocev2_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int rocev2_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
 

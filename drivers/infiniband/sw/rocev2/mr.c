@@ -175,20 +175,20 @@ static int fill_table(struct rocev2_mr *mr, u64 start)
 	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
 	struct ib_block_iter biter;
 	unsigned long block_size;
-	size_t num, i = 0;
+	u64 num, i = 0;
 
 	block_size = ib_umem_find_best_pgsz(mr->umem, PAGE_MASK, start);
 	if (!block_size)
 		return -EINVAL;
-	num = ib_umem_num_dma_blocks(mr->umem, block_size);
+	mr->block_shift = ilog2(block_size);
+	mr->block_offset = start & (block_size - 1);
+	num = rocev2_block_count(mr->block_offset, mr->length, mr->block_shift);
 	/* kvmalloc() stops at INT_MAX; 2^40 bytes of small pages need 2^31 */
 	mr->table = num > INT_MAX / sizeof(*mr->table) / 2 ?
 		    __vmalloc(array_size(num, sizeof(*mr->table)), gfp) :
 		    kvmalloc_array(num, sizeof(*mr->table), gfp);
 	if (!mr->table)
 		return -ENOMEM;
-	mr->block_shift = ilog2(block_size);
-	mr->block_offset = start & (block_size - 1);
 	/* without a DMA device, DMA addresses are kernel addresses */
 	rdma_umem_for_each_dma_block(mr->umem, &biter, block_size) {
 		if (WARN_ON_ONCE(i == num))

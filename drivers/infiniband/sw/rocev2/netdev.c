@@ -16,15 +16,11 @@
 
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
 #include <linux/jhash.h>
 #include <linux/netfilter_netdev.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
-#include <linux/udp.h>
 #include <net/gso.h>
-#include <net/ip.h>
 #include <rdma/ib_addr.h>
 
 #include "rocev2.h"
@@ -126,100 +122,28 @@ bool rocev2_gid_is_local(struct rocev2_dev *dev, const union ib_gid *gid)
 /* ingress hook */
 
 /*
- * Could this be a RoCE v2 packet? Fragments behind the first one have no UDP
- * header: they are the stack's. IPv6 extension headers do not occur in RoCE v2
- * (annex A17.3.1.1 has UDP right behind the IP header).
- */
-static bool is_roce_v2(const struct sk_buff *skb)
-{
-	unsigned int udp_off;
-	const struct udphdr *udp;
-	struct udphdr _udp;
-
-	switch (skb->protocol) {
-	case htons(ETH_P_IP): {
-		const struct iphdr *ip;
-		struct iphdr _ip;
-
-		ip = skb_header_pointer(skb, 0, sizeof(_ip), &_ip);
-		if (!ip || ip->version != 4 || ip->protocol != IPPROTO_UDP ||
-		    (ip->frag_off & htons(IP_OFFSET)))
-			return false;
-		udp_off = ip->ihl * 4;
-		break;
-	}
-	case htons(ETH_P_IPV6): {
-		const struct ipv6hdr *ip6;
-		struct ipv6hdr _ip6;
-
-		ip6 = skb_header_pointer(skb, 0, sizeof(_ip6), &_ip6);
-		/* the parser looks behind a fragment header, and drops what is ours */
-		if (ip6 && ip6->version == 6 && ip6->nexthdr == NEXTHDR_FRAGMENT)
-			return !skb_is_gso(skb);
-		if (!ip6 || ip6->version != 6 || ip6->nexthdr != IPPROTO_UDP)
-			return false;
-		udp_off = sizeof(*ip6);
-		break;
-	}
-	default:
-		return false;
-	}
-	udp = skb_header_pointer(skb, udp_off, sizeof(_udp), &_udp);
-	return udp && udp->dest == htons(ROCEV2_UDP_DPORT);
-}
-
-static bool is_for_us(struct rocev2_dev *dev, const struct sk_buff *skb)
-{
-	union ib_gid gid;
-
-	if (skb->protocol == htons(ETH_P_IP)) {
-		const struct iphdr *ip;
-		struct iphdr _ip;
-
-		ip = skb_header_pointer(skb, 0, sizeof(_ip), &_ip);
-		if (!ip)
-			return false;
-		ipv6_addr_set_v4mapped(ip->daddr, (struct in6_addr *)&gid);
-	} else {
-		const struct ipv6hdr *ip6;
-		struct ipv6hdr _ip6;
-
-		ip6 = skb_header_pointer(skb, 0, sizeof(_ip6), &_ip6);
-		if (!ip6)
-			return false;
-		memcpy(&gid, &ip6->daddr, sizeof(gid));
-	}
-	return rocev2_gid_is_local(dev, &gid);
-}
-
-/*
  * Cut a superpacket of the sender or of GRO into packets. Pages are shared, not
  * copied, and checksums of a local sender stay partial: nobody computes them.
  */
-static unsigned int rx_gso(struct rocev2_dev *dev, struct sk_buff *skb)
+static void rx_gso(struct rocev2_dev *dev, struct sk_buff *skb)
 {
 	unsigned int mac_len = skb->data - skb_mac_header(skb);
 	struct sk_buff *segs, *next;
-
-	if (!is_for_us(dev, skb))
-		return NF_ACCEPT;
 
 	__skb_push(skb, mac_len);
 	segs = __skb_gso_segment(skb, NETIF_F_SG | NETIF_F_HW_CSUM, false);
 	if (IS_ERR_OR_NULL(segs)) {
 		rocev2_count(dev, IS_ERR(segs) ? ROCEV2_CNT_RX_NOMEM : ROCEV2_CNT_RX_LENGTH);
 		kfree_skb(skb);
-		return NF_STOLEN;
+		return;
 	}
 	consume_skb(skb);
 	skb_list_walk_safe(segs, skb, next) {
 		skb_mark_not_on_list(skb);
 		__skb_pull(skb, mac_len);
 		skb_reset_network_header(skb);
-		if (!rocev2_rx_skb(dev, skb))
-			kfree_skb(skb);
+		rocev2_rx_skb(dev, skb);
 	}
-	return NF_STOLEN;
 }
 
 static unsigned int rocev2_ingress(void *priv, struct sk_buff *skb,
@@ -228,7 +152,7 @@ static unsigned int rocev2_ingress(void *priv, struct sk_buff *skb,
 	struct rocev2_dev *dev = priv;
 	struct sk_buff *ours = skb;
 
-	if (!is_roce_v2(skb) || skb->pkt_type == PACKET_OTHERHOST)
+	if (!rocev2_rx_is_ours(dev, skb))
 		return NF_ACCEPT;
 
 	/* a packet socket holds this skb: leave it alone and work on a clone */
@@ -240,14 +164,13 @@ static unsigned int rocev2_ingress(void *priv, struct sk_buff *skb,
 		}
 	}
 
-	if (skb_is_gso(ours) ? rx_gso(dev, ours) == NF_STOLEN : rocev2_rx_skb(dev, ours)) {
-		if (ours != skb)
-			consume_skb(skb);
-		return NF_STOLEN;
-	}
 	if (ours != skb)
-		consume_skb(ours);
-	return NF_ACCEPT;
+		consume_skb(skb);
+	if (skb_is_gso(ours))
+		rx_gso(dev, ours);
+	else
+		rocev2_rx_skb(dev, ours);
+	return NF_STOLEN;
 }
 
 /* attach and detach */

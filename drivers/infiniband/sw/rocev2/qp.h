@@ -176,6 +176,10 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @nak_wait: a reason to go back to @una_psn came within a round trip of the last
  *	time; done at @went_back + @rtt unless @una_psn moves
  * @nak_reason: what that reason was, enum rocev2_counter
+ * @fatal_nak: syndrome of a fatal NAK whose turn comes when all before @fatal_psn is
+ *	here; 0: none
+ * @fatal_psn: the PSN it refuses
+ * @read_psn: where the last READ request in the middle of a READ began
  * @rtt_psn: PSN whose round trip is being timed since @rtt_start
  * @rtt_start: 0: none
  * @rtt: shortest round trip seen lately, nanoseconds; 0: unknown
@@ -202,7 +206,10 @@ struct rocev2_req {
 	bool	acked;
 	bool	nak_wait;
 	u8	nak_reason;
+	u8	fatal_nak;
 	u32	acked_psn;
+	u32	fatal_psn;
+	u32	read_psn;
 	u32	rtt_psn;
 	u64	rtt;
 	ktime_t	rtt_start;

@@ -268,6 +268,8 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 		packets = part;
 		len = packets << qp->mtu_shift;
 	}
+	if (index % ROCEV2_MAX_READ_PSNS)
+		req->read_psn = req->psn;
 	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*reth), 0);
 	if (!skb)
 		return packets;
@@ -452,7 +454,7 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 		return sq->una != sq->pull ? budget : 0;
 	}
 	rocev2_comp_local(qp);
-	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait)
+	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait || req->fatal_nak)
 		return 0;
 	while (sq->cur != sq->pull || pull_one(qp)) {
 		struct rocev2_send_wqe *wqe = rocev2_sq_wqe(sq, sq->cur);
@@ -538,6 +540,9 @@ void rocev2_req_reset(struct rocev2_qp *qp)
 	req->gap = false;
 	req->acked = false;
 	req->nak_wait = false;
+	req->fatal_nak = 0;
+	/* none: PSNs have 24 bits */
+	req->read_psn = U32_MAX;
 	req->rtt = 0;
 	req->rtt_start = 0;
 	req->went_back = 0;

@@ -93,8 +93,10 @@ static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct
 	recv->have_wqe = false;
 	trace_rocev2_cqe(qp->qpn, wc.wr_id, wc.status, wc.opcode);
 	if (rocev2_cq_post(qp->rcq, &wc, solicited) && qp->state != IB_QPS_ERR) {
-		rocev2_qp_error(qp);
-		rocev2_qp_event(qp, IB_EVENT_QP_FATAL);
+		/* the peer learns of the full CQ at once, not by its time-outs */
+		if (!recv->dead)
+			resp_nak_operational(qp, rocev2_rx_buf(skb)->psn);
+		recv->nak_event = IB_EVENT_QP_FATAL;
 	}
 }
 

@@ -39,21 +39,17 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff 
 	return ROCEV2_RX_DONE;
 }
 
-bool rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
+void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 {
 	enum rocev2_rx_verdict verdict;
-	unsigned int len = skb->len;
 
-	verdict = rocev2_rx_parse(dev, skb);
-	if (verdict == ROCEV2_RX_PASS)
-		return false;
 	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
-	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, len);
+	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, skb->len);
+	verdict = rocev2_rx_parse(skb);
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rx_enqueue(dev, skb);
 	if (verdict == ROCEV2_RX_DROP)
 		rx_count_drop(dev, skb);
-	return true;
 }
 
 enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb)

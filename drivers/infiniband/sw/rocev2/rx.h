@@ -21,7 +21,6 @@ enum rocev2_rx_verdict {
 	ROCEV2_RX_DROP,		/* dropped in silence; buf->reason says why and is counted */
 	ROCEV2_RX_DONE,		/* answered or handled; nothing more to do */
 	ROCEV2_RX_KEPT,		/* ahead of its turn: on a list until then */
-	ROCEV2_RX_PASS,		/* not ours: back to the network stack */
 };
 
 enum rocev2_rx_flags {
@@ -90,14 +89,13 @@ static inline enum rocev2_rx_verdict rocev2_rx_drop(struct rocev2_rx_buf *buf,
 /**
  * rocev2_rx_skb() - a packet from the netdev's ingress hook, or looped back
  * @dev: the device
- * @skb: data at the IP header, not shared
+ * @skb: data at the IP header, not shared; RoCE v2 for one of our addresses; consumed
  *
  * Parses it, finds its QP and queues it there.
  *
  * Context: bottom halves off, RCU.
- * Return: true when @skb was consumed; false: not RoCE v2 for us, untouched.
  */
-bool rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb);
+void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb);
 
 /* owner: all stages from the ICRC on; consumes the packet */
 void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
@@ -111,8 +109,10 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
  */
 enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb);
 
+/* rx_parse.c: RoCE v2 for one of our addresses? @skb may be shared, or a superpacket */
+bool rocev2_rx_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb);
 /* rx_parse.c: lengths, fragments, checksums, BTH; fills rocev2_rx_buf() */
-enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_dev *dev, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_rx_parse(struct sk_buff *skb);
 
 /* rx_check.c */
 enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct sk_buff *skb);

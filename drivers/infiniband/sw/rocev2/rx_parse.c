@@ -41,97 +41,93 @@ static bool udp_csum_ok(struct sk_buff *skb, const struct udphdr *uh, u32 l3, u3
 }
 
 /*
- * IPv4: the lengths are checked before anything behind them is read. Drops only
- * what is certainly ours: UDP to port 4791 of one of our addresses.
+ * Nothing but UDP right behind the IP header is RoCE v2 (annex A17.3.1.1). First
+ * fragments count: they are dropped with a reason. Fragments behind the first one
+ * have no UDP header: they are the stack's.
  */
-static enum rocev2_rx_verdict parse_ipv4(struct rocev2_dev *dev, struct sk_buff *skb,
-					 u32 *l3, u32 *l4_len)
+bool rocev2_rx_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb)
+{
+	const struct udphdr *uh;
+	union ib_gid gid;
+	struct udphdr _uh;
+	u32 l4;
+
+	/* promiscuous mode shows us packets for others */
+	if (skb->pkt_type == PACKET_OTHERHOST)
+		return false;
+	if (skb->protocol == htons(ETH_P_IP)) {
+		const struct iphdr *iph;
+		struct iphdr _iph;
+
+		iph = skb_header_pointer(skb, 0, sizeof(_iph), &_iph);
+		if (!iph || iph->version != 4 || iph->ihl * 4 < sizeof(*iph) ||
+		    iph->protocol != IPPROTO_UDP || iph->frag_off & htons(IP_OFFSET))
+			return false;
+		ipv6_addr_set_v4mapped(iph->daddr, (struct in6_addr *)&gid);
+		l4 = iph->ihl * 4;
+	} else if (skb->protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *ip6h;
+		struct ipv6hdr _ip6h;
+		u8 nexthdr;
+
+		ip6h = skb_header_pointer(skb, 0, sizeof(_ip6h), &_ip6h);
+		if (!ip6h || ip6h->version != 6)
+			return false;
+		memcpy(&gid, &ip6h->daddr, sizeof(gid));
+		nexthdr = ip6h->nexthdr;
+		l4 = sizeof(*ip6h);
+		if (nexthdr == NEXTHDR_FRAGMENT) {
+			const struct frag_hdr *fh;
+			struct frag_hdr _fh;
+
+			fh = skb_header_pointer(skb, l4, sizeof(_fh), &_fh);
+			if (!fh || fh->frag_off & htons(~0x7) || skb_is_gso(skb))
+				return false;
+			nexthdr = fh->nexthdr;
+			l4 += sizeof(*fh);
+		}
+		if (nexthdr != IPPROTO_UDP)
+			return false;
+	} else {
+		return false;
+	}
+	uh = skb_header_pointer(skb, l4, sizeof(_uh), &_uh);
+	return uh && uh->dest == htons(ROCEV2_UDP_DPORT) && rocev2_gid_is_local(dev, &gid);
+}
+
+/* the lengths are checked before anything behind them is read */
+static enum rocev2_rx_verdict parse_ipv4(struct sk_buff *skb, u32 *l3, u32 *l4_len)
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	const struct udphdr *uh;
-	const struct iphdr *iph;
-	union ib_gid gid;
-	u32 ihl, total;
+	const struct iphdr *iph = (struct iphdr *)skb->data;
+	u32 total;
 
-	if (!pskb_may_pull(skb, sizeof(*iph)))
-		return ROCEV2_RX_PASS;
-	iph = (struct iphdr *)skb->data;
-	ihl = iph->ihl * 4;
-	if (iph->version != 4 || ihl < sizeof(*iph) || iph->protocol != IPPROTO_UDP ||
-	    iph->frag_off & htons(IP_OFFSET))
-		return ROCEV2_RX_PASS;
-	if (!pskb_may_pull(skb, ihl + sizeof(*uh)))
-		return ROCEV2_RX_PASS;
-	iph = (struct iphdr *)skb->data;
-	uh = (struct udphdr *)(skb->data + ihl);
-	if (uh->dest != htons(ROCEV2_UDP_DPORT))
-		return ROCEV2_RX_PASS;
-	ipv6_addr_set_v4mapped(iph->daddr, (struct in6_addr *)&gid);
-	if (!rocev2_gid_is_local(dev, &gid))
-		return ROCEV2_RX_PASS;
-
-	memset(buf, 0, sizeof(*buf));
 	/* the ICRC of a packet with IP options is not defined (annex A17.3.3) */
-	if (ihl != sizeof(*iph))
+	if (iph->ihl * 4 != sizeof(*iph))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_HEADER);
-	if (iph->frag_off & htons(IP_MF))
+	if (iph->frag_off & htons(IP_MF | IP_OFFSET))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_FRAGMENT);
 	if (ip_fast_csum(iph, iph->ihl))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_CHECKSUM);
 	total = ntohs(iph->tot_len);
-	if (total < ihl + sizeof(*uh) || total > skb->len)
+	if (total < sizeof(*iph) + sizeof(struct udphdr) || total > skb->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
-	*l3 = ihl;
-	*l4_len = total - ihl;
+	*l3 = sizeof(*iph);
+	*l4_len = total - sizeof(*iph);
 	return ROCEV2_RX_CONTINUE;
 }
 
-/* an IPv6 fragment header with our first fragment behind it? */
-static bool ipv6_first_fragment(struct sk_buff *skb)
-{
-	const u32 off = sizeof(struct ipv6hdr);
-	struct udphdr udp, *uh;
-	struct frag_hdr frag, *fh;
-
-	fh = skb_header_pointer(skb, off, sizeof(frag), &frag);
-	if (!fh || fh->nexthdr != IPPROTO_UDP || fh->frag_off & htons(~0x7))
-		return false;
-	uh = skb_header_pointer(skb, off + sizeof(frag), sizeof(udp), &udp);
-	return uh && uh->dest == htons(ROCEV2_UDP_DPORT);
-}
-
-static enum rocev2_rx_verdict parse_ipv6(struct rocev2_dev *dev, struct sk_buff *skb,
-					 u32 *l3, u32 *l4_len)
+static enum rocev2_rx_verdict parse_ipv6(struct sk_buff *skb, u32 *l3, u32 *l4_len)
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	const struct ipv6hdr *ip6h;
-	const struct udphdr *uh;
-	union ib_gid gid;
+	const struct ipv6hdr *ip6h = (struct ipv6hdr *)skb->data;
 	u32 total;
 
-	if (!pskb_may_pull(skb, sizeof(*ip6h)))
-		return ROCEV2_RX_PASS;
-	ip6h = (struct ipv6hdr *)skb->data;
-	if (ip6h->version != 6)
-		return ROCEV2_RX_PASS;
-	memcpy(&gid, &ip6h->daddr, sizeof(gid));
-	if (ip6h->nexthdr == NEXTHDR_FRAGMENT) {
-		if (!ipv6_first_fragment(skb) || !rocev2_gid_is_local(dev, &gid))
-			return ROCEV2_RX_PASS;
-		memset(buf, 0, sizeof(*buf));
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_FRAGMENT);
-	}
-	if (ip6h->nexthdr != IPPROTO_UDP || !pskb_may_pull(skb, sizeof(*ip6h) + sizeof(*uh)))
-		return ROCEV2_RX_PASS;
-	ip6h = (struct ipv6hdr *)skb->data;
-	uh = (struct udphdr *)(ip6h + 1);
-	if (uh->dest != htons(ROCEV2_UDP_DPORT) || !rocev2_gid_is_local(dev, &gid))
-		return ROCEV2_RX_PASS;
-
-	memset(buf, 0, sizeof(*buf));
 	buf->flags = ROCEV2_RX_IPV6;
+	if (ip6h->nexthdr != IPPROTO_UDP)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_FRAGMENT);
 	total = sizeof(*ip6h) + ntohs(ip6h->payload_len);
-	if (total < sizeof(*ip6h) + sizeof(*uh) || total > skb->len)
+	if (total < sizeof(*ip6h) + sizeof(struct udphdr) || total > skb->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
 	*l3 = sizeof(*ip6h);
 	*l4_len = total - sizeof(*ip6h);
@@ -176,26 +172,20 @@ static enum rocev2_rx_verdict parse_bth(struct sk_buff *skb, u32 bth_off, u32 le
 	return ROCEV2_RX_CONTINUE;
 }
 
-enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_dev *dev, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_rx_parse(struct sk_buff *skb)
 {
+	bool ipv6 = skb->protocol == htons(ETH_P_IPV6);
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	enum rocev2_rx_verdict verdict;
 	const struct udphdr *uh;
 	u32 l3, l4_len, udp_len;
 
-	/* promiscuous mode shows us packets for others */
-	if (skb->pkt_type == PACKET_OTHERHOST)
-		return ROCEV2_RX_PASS;
-	switch (skb->protocol) {
-	case htons(ETH_P_IP):
-		verdict = parse_ipv4(dev, skb, &l3, &l4_len);
-		break;
-	case htons(ETH_P_IPV6):
-		verdict = parse_ipv6(dev, skb, &l3, &l4_len);
-		break;
-	default:
-		return ROCEV2_RX_PASS;
-	}
+	memset(buf, 0, sizeof(*buf));
+	/* there are more bytes than that: rocev2_rx_is_ours() has seen a UDP header */
+	if (!pskb_may_pull(skb, sizeof(*uh) +
+			   (ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr))))
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NOMEM);
+	verdict = ipv6 ? parse_ipv6(skb, &l3, &l4_len) : parse_ipv4(skb, &l3, &l4_len);
 	if (verdict != ROCEV2_RX_CONTINUE)
 		return verdict;
 

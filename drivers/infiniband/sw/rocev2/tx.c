@@ -205,14 +205,16 @@ static void finish_icrc(struct sk_buff *skb)
 /* to a QP of this device: the receive path takes it as if it had come from the wire */
 static void send_loopback(struct rocev2_qp *qp, struct sk_buff *skb, struct net_device *ndev)
 {
+	/* the address has been removed since the path was made */
+	if (!rocev2_gid_is_local(qp->dev, &qp->path.daddr)) {
+		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+		kfree_skb(skb);
+		return;
+	}
 	skb->dev = ndev;
 	skb->pkt_type = PACKET_HOST;
 	skb_pull(skb, ETH_HLEN);
-	if (!rocev2_rx_skb(qp->dev, skb)) {
-		/* the address has been removed since the path was made */
-		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
-		kfree_skb(skb);
-	}
+	rocev2_rx_skb(qp->dev, skb);
 }
 
 static void send_device(struct rocev2_qp *qp, struct sk_buff *skb, struct net_device *ndev)
