@@ -255,7 +255,7 @@ static void put_user_wc(struct ib_uverbs_wc *to, const struct ib_wc *wc)
 		.ex.imm_data	= wc->ex.imm_data,
 		.qp_num		= wc->qp->qp_num,
 		.src_qp		= wc->src_qp,
-		.wc_flags	= wc->wc_flags,
+		.wc_flags	= wc->wc_flags & (IB_WC_GRH | IB_WC_WITH_IMM),
 		.pkey_index	= wc->pkey_index,
 		.slid		= wc->slid,
 		.sl		= wc->sl,

@@ -16,6 +16,7 @@
 #include <net/addrconf.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
+#include <rdma/ib_mad.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_rxe.h>
 
@@ -183,8 +184,8 @@ static int rocev2_modify_port(struct ib_device *ibdev, u32 port, int mask,
 static int rocev2_port_immutable(struct ib_device *ibdev, u32 port,
 				 struct ib_port_immutable *immutable)
 {
-	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP | RDMA_CORE_CAP_AF_IB |
-				    RDMA_CORE_CAP_ETH_AH;
+	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	immutable->gid_tbl_len = ROCEV2_GID_TABLE_LEN;
 	immutable->pkey_tbl_len = 1;
 	return 0;
@@ -361,7 +362,7 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 	INIT_LIST_HEAD(&dev->links_node);
 	spin_lock_init(&dev->gid_lock);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
-	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1);
+	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
 	ibdev->num_comp_vectors = num_possible_cpus();

@@ -5,27 +5,32 @@
  * device's queues allow. Position is a PSN: going back after a loss means
  * setting it back (Go-Back-N, 9.7.5.2).
  */
+#include "ah.h"
 #include "comp.h"
 #include "mem.h"
 #include "psn.h"
 #include "qp.h"
 #include "req.h"
 #include "trace.h"
+#include "ud.h"
 
 /* --- from the ring --- */
 
-static bool opcode_known(u32 opcode)
+/* operations by service: IBA table 45 */
+static bool opcode_known(const struct rocev2_qp *qp, u32 opcode)
 {
 	switch (opcode) {
-	case IB_WR_RDMA_WRITE:
-	case IB_WR_RDMA_WRITE_WITH_IMM:
 	case IB_WR_SEND:
 	case IB_WR_SEND_WITH_IMM:
+		return true;
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return qp->service != ROCEV2_SVC_UD;
 	case IB_WR_SEND_WITH_INV:
 	case IB_WR_RDMA_READ:
 	case IB_WR_ATOMIC_CMP_AND_SWP:
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
-		return true;
+		return qp->service == ROCEV2_SVC_RC;
 	default:
 		return false;
 	}
@@ -69,9 +74,10 @@ static enum ib_wc_status copy_sges(const struct rocev2_sq *sq, struct rocev2_sen
 }
 
 /* each field of the ring is read once, the copy is checked, and only the copy is used */
-static void copy_wqe(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
+static void copy_wqe(const struct rocev2_qp *qp, struct rocev2_send_wqe *wqe,
 		     const struct rxe_send_wqe *ring)
 {
+	const struct rocev2_sq *sq = &qp->sq;
 	u32 opcode = READ_ONCE(ring->wr.opcode);
 
 	wqe->wr_id = READ_ONCE(ring->wr.wr_id);
@@ -80,13 +86,17 @@ static void copy_wqe(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
 	wqe->num_sge = 0;
 	wqe->length = 0;
 	wqe->rd_counted = false;
-	if (!opcode_known(opcode)) {
+	if (!opcode_known(qp, opcode)) {
 		wqe->opcode = IB_WR_SEND;
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 		return;
 	}
 	wqe->opcode = opcode;
-	if (opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
+	if (qp->service == ROCEV2_SVC_UD) {
+		wqe->ud.ah = READ_ONCE(ring->wr.wr.ud.ah_num);
+		wqe->ud.qpn = READ_ONCE(ring->wr.wr.ud.remote_qpn);
+		wqe->ud.qkey = READ_ONCE(ring->wr.wr.ud.remote_qkey);
+	} else if (opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
 		wqe->raddr = READ_ONCE(ring->wr.wr.atomic.remote_addr);
 		wqe->rkey = READ_ONCE(ring->wr.wr.atomic.rkey);
 		wqe->compare_add = READ_ONCE(ring->wr.wr.atomic.compare_add);
@@ -105,12 +115,14 @@ static void copy_wqe(const struct rocev2_sq *sq, struct rocev2_send_wqe *wqe,
 }
 
 /* copies hold at most as many WQEs as the ring, whatever its producer index says */
-static bool pull_one(struct rocev2_sq *sq)
+static bool pull_one(struct rocev2_qp *qp)
 {
+	struct rocev2_sq *sq = &qp->sq;
+
 	if (!((rocev2_ring_producer(&sq->ring) - sq->pull) & sq->ring.mask) ||
 	    sq->pull - sq->una >= rocev2_ring_capacity(&sq->ring))
 		return false;
-	copy_wqe(sq, rocev2_sq_wqe(sq, sq->pull), rocev2_ring_slot(&sq->ring, sq->pull));
+	copy_wqe(qp, rocev2_sq_wqe(sq, sq->pull), rocev2_ring_slot(&sq->ring, sq->pull));
 	sq->pull++;
 	return true;
 }
@@ -153,8 +165,8 @@ static bool solicited(const struct rocev2_send_wqe *wqe, const struct rocev2_opc
 	       wqe->opcode != IB_WR_RDMA_WRITE;
 }
 
-static enum rocev2_mr_status gather(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe,
-				    u32 from, u32 len, void *dst)
+enum rocev2_mr_status rocev2_req_gather(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe,
+					u32 from, u32 len, void *dst)
 {
 	if (wqe->send_flags & IB_SEND_INLINE) {
 		memcpy(dst, wqe->inline_data + from, len);
@@ -171,19 +183,20 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	u32 from = index << qp->mtu_shift;
 	u32 len = min(wqe->length - from, qp->mtu);
 	bool last = req->psn == wqe->last_psn;
-	u8 opcode = data_opcode(wqe, index == 0, last);
+	u8 opcode = qp->service | data_opcode(wqe, index == 0, last);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[opcode];
 	/* the window closes with this packet: the peer must answer to open it */
 	bool full = rocev2_psn_diff(req->psn, req->una_psn) + 1 >= ROCEV2_WINDOW;
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, info->hdr_len, len);
+	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, len);
 	if (!skb)
 		return true;	/* counted; as good as lost on the way */
 	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, opcode, -len & 3, solicited(wqe, info),
-			last || full || (index + 1) % ROCEV2_ACKREQ_EVERY == 0,
+			qp->service == ROCEV2_SVC_RC &&
+			(last || full || (index + 1) % ROCEV2_ACKREQ_EVERY == 0),
 			qp->dest_qpn, req->psn);
 	if (info->flags & ROCEV2_F_RETH) {
 		struct rocev2_reth *reth = (void *)(bth + 1);
@@ -202,11 +215,11 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 		/* the union member is a host-order key here */
 		ieth->rkey = cpu_to_be32((__force u32)wqe->imm);
 	}
-	if (len && gather(qp, wqe, from, len, (void *)bth + info->hdr_len) != ROCEV2_MR_OK) {
+	if (len && rocev2_req_gather(qp, wqe, from, len, (void *)bth + info->hdr_len) != ROCEV2_MR_OK) {
 		kfree_skb(skb);
 		return false;
 	}
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 	return true;
 }
 
@@ -231,7 +244,7 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 		packets = part;
 		len = packets << qp->mtu_shift;
 	}
-	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*reth), 0);
+	skb = rocev2_tx_alloc(qp, &qp->path, sizeof(*bth) + sizeof(*reth), 0);
 	if (!skb)
 		return packets;
 	bth = rocev2_tx_bth(skb);
@@ -240,7 +253,7 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	reth->va = cpu_to_be64(wqe->raddr + skip);
 	reth->rkey = cpu_to_be32(wqe->rkey);
 	reth->len = cpu_to_be32(len);
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 	return packets;
 }
 
@@ -252,7 +265,7 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*eth), 0);
+	skb = rocev2_tx_alloc(qp, &qp->path, sizeof(*bth) + sizeof(*eth), 0);
 	if (!skb)
 		return;
 	bth = rocev2_tx_bth(skb);
@@ -262,7 +275,7 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	eth->rkey = cpu_to_be32(wqe->rkey);
 	eth->swap_add = cpu_to_be64(cas ? wqe->swap : wqe->compare_add);
 	eth->compare = cpu_to_be64(cas ? wqe->compare_add : 0);
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 }
 
 /* --- the send queue --- */
@@ -270,8 +283,9 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 static void assign_psns(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 {
 	struct rocev2_req *req = &qp->req;
-	/* READ: one PSN a response; atomics and empty messages: one */
-	u32 packets = wqe->length ? ((wqe->length - 1) >> qp->mtu_shift) + 1 : 1;
+	/* READ: one PSN a response; atomics, datagrams and empty messages: one */
+	u32 packets = wqe->length && qp->service != ROCEV2_SVC_UD ?
+		      ((wqe->length - 1) >> qp->mtu_shift) + 1 : 1;
 
 	wqe->first_psn = req->next_psn;
 	wqe->last_psn = rocev2_psn_add(wqe->first_psn, packets - 1);
@@ -322,14 +336,18 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 			packets = send_read(qp, wqe);
 		else
 			send_atomic(qp, wqe);
+	} else if (qp->service == ROCEV2_SVC_UD) {
+		wqe->status = rocev2_ud_send(qp, wqe);
 	} else if (!send_data(qp, wqe)) {
 		wqe->status = IB_WC_LOC_PROT_ERR;
+	}
+	if (wqe->status != IB_WC_SUCCESS) {
 		if (qp->sq.una == qp->sq.cur)
 			rocev2_comp_fail(qp, wqe->status);
 		return false;
 	}
 	/* time a round trip: of a packet sent for the first time that is answered at once */
-	if (!req->rtt_start && packets == 1 && req->psn == req->max_psn &&
+	if (!req->rtt_start && qp->service == ROCEV2_SVC_RC && packets == 1 && req->psn == req->max_psn &&
 	    req->psn == wqe->last_psn) {
 		req->rtt_psn = req->psn;
 		req->rtt_start = ktime_get();
@@ -337,8 +355,14 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	req->psn = rocev2_psn_add(req->psn, packets);
 	if (rocev2_psn_after(req->psn, req->max_psn))
 		req->max_psn = req->psn;
-	if (rocev2_psn_after(req->psn, wqe->last_psn))
+	/* nobody acknowledges: what is sent is done (9.8.2.3, 9.8.3.1) */
+	if (qp->service != ROCEV2_SVC_RC)
+		req->una_psn = req->psn;
+	if (rocev2_psn_after(req->psn, wqe->last_psn)) {
 		qp->sq.cur++;
+		if (qp->service != ROCEV2_SVC_RC)
+			rocev2_comp_complete(qp, IB_WC_SUCCESS);
+	}
 	return true;
 }
 
@@ -363,7 +387,7 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 	}
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait)
 		return 0;
-	while (sq->cur != sq->pull || pull_one(sq)) {
+	while (sq->cur != sq->pull || pull_one(qp)) {
 		struct rocev2_send_wqe *wqe = rocev2_sq_wqe(sq, sq->cur);
 
 		if (sent >= budget)
@@ -417,7 +441,7 @@ void rocev2_req_flush(struct rocev2_qp *qp)
 	struct rocev2_sq *sq = &qp->sq;
 	u32 left = rocev2_ring_capacity(&sq->ring);
 
-	while (sq->una != sq->pull || pull_one(sq)) {
+	while (sq->una != sq->pull || pull_one(qp)) {
 		/* an application that keeps posting must not keep us here: req_run goes on */
 		if (!left--)
 			break;
@@ -476,13 +500,14 @@ static int copy_inline_wr(struct rocev2_sq *sq, struct rxe_send_wqe *wqe,
 }
 
 /* a kernel consumer's work request into the ring; checked again when it is pulled */
-static int post_one(struct rocev2_sq *sq, const struct ib_send_wr *wr)
+static int post_one(struct rocev2_qp *qp, const struct ib_send_wr *wr)
 {
+	struct rocev2_sq *sq = &qp->sq;
 	u32 producer = rocev2_ring_producer(&sq->ring);
 	struct rxe_send_wqe *wqe;
 	int i;
 
-	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge || !opcode_known(wr->opcode))
+	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge || !opcode_known(qp, wr->opcode))
 		return -EINVAL;
 	if (((producer + 1 - rocev2_ring_consumer(&sq->ring)) & sq->ring.mask) == 0)
 		return -ENOMEM;
@@ -491,7 +516,11 @@ static int post_one(struct rocev2_sq *sq, const struct ib_send_wr *wr)
 	wqe->wr.opcode = wr->opcode;
 	wqe->wr.send_flags = wr->send_flags;
 	wqe->wr.ex.imm_data = wr->ex.imm_data;
-	if (rocev2_comp_is_rd(wr->opcode) && wr->opcode != IB_WR_RDMA_READ) {
+	if (qp->service == ROCEV2_SVC_UD) {
+		wqe->wr.wr.ud.ah_num = to_rocev2_ah(ud_wr(wr)->ah)->num;
+		wqe->wr.wr.ud.remote_qpn = ud_wr(wr)->remote_qpn;
+		wqe->wr.wr.ud.remote_qkey = ud_wr(wr)->remote_qkey;
+	} else if (rocev2_comp_is_rd(wr->opcode) && wr->opcode != IB_WR_RDMA_READ) {
 		wqe->wr.wr.atomic.remote_addr = atomic_wr(wr)->remote_addr;
 		wqe->wr.wr.atomic.compare_add = atomic_wr(wr)->compare_add;
 		wqe->wr.wr.atomic.swap = atomic_wr(wr)->swap;
@@ -537,7 +566,7 @@ int rocev2_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	if (wr) {
 		spin_lock_irqsave(&qp->sq.lock, flags);
 		for (; wr; wr = wr->next) {
-			err = post_one(&qp->sq, wr);
+			err = post_one(qp, wr);
 			if (err) {
 				*bad_wr = wr;
 				break;

@@ -74,7 +74,7 @@ enum rocev2_gone {
  * @mr_variant: low 8 bits of keys given out on this lap of @next_mr (@mrs lock)
  * @mr_generation: grows with every key that dies; makes translation caches flush
  * @local_dma_mr: what key 0 names to QPs of the kernel: all of its memory
- * @ahs: number to struct rocev2_ah of applications
+ * @ahs: number to struct rocev2_av; readers under RCU
  * @next_ah: where the cyclic search for an AH number goes on
  * @num_qps: QPs alive, at most ROCEV2_MAX_QP
  * @num_cqs: CQs alive, at most ROCEV2_MAX_CQ

@@ -11,6 +11,7 @@
 #include "rocev2.h"
 #include "rx.h"
 #include "trace.h"
+#include "ud.h"
 
 static void rx_count_drop(struct rocev2_dev *dev, struct sk_buff *skb)
 {
@@ -102,6 +103,20 @@ static void rx_finish(struct rocev2_qp *qp, struct sk_buff *skb, enum rocev2_rx_
 		consume_skb(skb);
 }
 
+static enum rocev2_rx_verdict rx_dispatch(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	enum rocev2_rx_verdict verdict;
+
+	if (qp->service == ROCEV2_SVC_UD)
+		return rocev2_ud_receive(qp, skb);
+	if (qp->service == ROCEV2_SVC_UC)
+		return rocev2_resp_unreliable(qp, skb);
+	if (rocev2_opcodes[rocev2_rx_buf(skb)->opcode].flags & ROCEV2_F_RESPONSE)
+		return rocev2_comp_response(qp, skb);
+	verdict = rocev2_rx_check_psn(qp, skb);
+	return verdict == ROCEV2_RX_CONTINUE ? rocev2_resp_request(qp, skb) : verdict;
+}
+
 void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
@@ -117,15 +132,8 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
 	verdict = rocev2_rx_check_icrc(qp, skb);
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rocev2_rx_check_qp(qp, skb);
-	if (verdict == ROCEV2_RX_CONTINUE) {
-		if (rocev2_opcodes[buf->opcode].flags & ROCEV2_F_RESPONSE) {
-			verdict = rocev2_comp_response(qp, skb);
-		} else {
-			verdict = rocev2_rx_check_psn(qp, skb);
-			if (verdict == ROCEV2_RX_CONTINUE)
-				verdict = rocev2_resp_request(qp, skb);
-		}
-	}
+	if (verdict == ROCEV2_RX_CONTINUE)
+		verdict = rx_dispatch(qp, skb);
 	rx_finish(qp, skb, verdict);
 
 	/* what this packet's absence has kept waiting */
