@@ -23,6 +23,7 @@
 #include "rocev2.h"
 #include "ah.h"
 #include "cq.h"
+#include "mcast.h"
 #include "mr.h"
 #include "pd.h"
 #include "qp.h"
@@ -76,6 +77,9 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	attr->max_mr = ROCEV2_MAX_MR;
 	attr->max_pd = ROCEV2_MAX_PD;
 	attr->max_ah = ROCEV2_MAX_AH;
+	attr->max_mcast_grp = ROCEV2_MAX_MCAST_GRP;
+	attr->max_mcast_qp_attach = ROCEV2_MAX_MCAST_QP;
+	attr->max_total_mcast_qp_attach = ROCEV2_MAX_MCAST_GRP * ROCEV2_MAX_MCAST_QP;
 	attr->max_qp_rd_atom = ROCEV2_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = ROCEV2_MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = ROCEV2_MAX_RD_ATOMIC * ROCEV2_MAX_QP;
@@ -314,6 +318,9 @@ static const struct ib_device_ops rocev2_ops = {
 	.get_dma_mr		= rocev2_get_dma_mr,
 	RDMA_REG_USER_MR_OPS(rocev2_reg_user_mr)
 	.dereg_mr		= rocev2_dereg_mr,
+
+	.attach_mcast		= rocev2_attach_mcast,
+	.detach_mcast		= rocev2_detach_mcast,
 
 	.create_qp		= rocev2_create_qp,
 	.modify_qp		= rocev2_modify_qp,

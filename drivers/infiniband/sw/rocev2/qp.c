@@ -4,7 +4,7 @@
  * how long it lives; post_send and post_recv are in req.c and resp.c's rings.
  *
  * Order of teardown in rocev2_destroy_qp():
- *  1. out of dev->qps: the receive path finds it no more;
+ *  1. out of dev->qps and its multicast groups: the receive path finds it no more;
  *  2. own it, and never give it up: kicks find it RUNNING and leave it alone;
  *  3. drop the verbs object's reference, wait for ready lists to let go;
  *  4. stop the timer, free rings and tables;
@@ -19,6 +19,7 @@
 
 #include "comp.h"
 #include "cq.h"
+#include "mcast.h"
 #include "qp.h"
 #include "req.h"
 #include "resp.h"
@@ -560,6 +561,7 @@ int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
 
 	xa_erase(&qp->dev->qps, qp->qpn);
+	rocev2_mcast_leave_all(qp);
 	rocev2_qp_own(qp);
 	qp_set_state(qp, IB_QPS_RESET);
 	qp_drop_packets(qp);

@@ -364,6 +364,7 @@ enum rocev2_qp_flag {
  * @type: service type
  * @service: BTH opcode bits of the service, enum rocev2_service
  * @attr: attributes as set, for query_qp
+ * @num_mcgs: multicast groups it is attached to (RTNL)
  * @users: see above
  * @idle: completed when @users drops to 0
  * @mem: see above
@@ -406,6 +407,7 @@ struct rocev2_qp {
 	enum ib_qp_type		type;
 	u8			service;
 	struct ib_qp_attr	attr;
+	u32			num_mcgs;
 	refcount_t		users;
 	struct completion	idle;
 	struct kref		mem;

@@ -82,6 +82,8 @@ enum rocev2_gone {
  * @num_pds: PDs alive, at most ROCEV2_MAX_PD
  * @gid_hash: destination addresses that are ours; readers under RCU
  * @gid_lock: serializes writers of @gid_hash
+ * @mcgs: multicast groups, struct rocev2_mcg; readers under RCU, writers under RTNL
+ * @num_mcgs: how many (RTNL)
  * @napi_dev: dummy netdev that carries the receive queues' NAPI contexts
  * @rxqs: one receive queue per possible CPU
  * @counters: per-CPU statistics
@@ -113,6 +115,9 @@ struct rocev2_dev {
 
 	struct hlist_head		gid_hash[1 << ROCEV2_GID_HASH_BITS];
 	spinlock_t			gid_lock;	/* writers of gid_hash */
+
+	struct hlist_head		mcgs[1 << ROCEV2_GID_HASH_BITS];
+	u32				num_mcgs;
 
 	struct net_device		*napi_dev;
 	struct rocev2_rxq __percpu	*rxqs;

@@ -5,6 +5,7 @@
  * QP's owner and does everything else.
  */
 #include "comp.h"
+#include "mcast.h"
 #include "psn.h"
 #include "qp.h"
 #include "resp.h"
@@ -23,14 +24,10 @@ static void rx_count_drop(struct rocev2_dev *dev, struct sk_buff *skb)
 }
 
 /* append to the QP's queue and have its owner run */
-static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff *skb)
+static enum rocev2_rx_verdict rx_queue(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	struct rocev2_qp *qp;
 
-	qp = xa_load(&dev->qps, buf->qpn);
-	if (!qp)
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
 	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QUEUE_FULL);
 	spin_lock(&qp->rx_queue.lock);
@@ -38,6 +35,31 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff 
 	spin_unlock(&qp->rx_queue.lock);
 	rocev2_qp_kick(qp);
 	return ROCEV2_RX_DONE;
+}
+
+/* one member's copy */
+static void rx_queue_member(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	if (rx_queue(qp, skb) == ROCEV2_RX_DROP)
+		rx_count_drop(qp->dev, skb);
+}
+
+static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff *skb)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_qp *qp;
+
+	if (unlikely(buf->flags & ROCEV2_RX_MCAST)) {
+		if (buf->qpn != ROCEV2_MCAST_QPN ||
+		    !rocev2_mcast_deliver(dev, skb, rx_queue_member))
+			return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+		consume_skb(skb);
+		return ROCEV2_RX_DONE;
+	}
+	qp = xa_load(&dev->qps, buf->qpn);
+	if (!qp)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+	return rx_queue(qp, skb);
 }
 
 bool rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)

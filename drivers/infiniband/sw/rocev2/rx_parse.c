@@ -5,6 +5,7 @@
  * bottom halves off. Nothing here trusts a length of the packet before it was
  * held against what was received.
  */
+#include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/udp.h>
@@ -81,6 +82,8 @@ static enum rocev2_rx_verdict parse_ipv4(struct rocev2_dev *dev, struct sk_buff 
 	total = ntohs(iph->tot_len);
 	if (total < ihl + sizeof(*uh) || total > skb->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
+	if (ipv4_is_multicast(iph->daddr))
+		buf->flags |= ROCEV2_RX_MCAST;
 	*l3 = ihl;
 	*l4_len = total - ihl;
 	return ROCEV2_RX_CONTINUE;
@@ -133,6 +136,8 @@ static enum rocev2_rx_verdict parse_ipv6(struct rocev2_dev *dev, struct sk_buff 
 	total = sizeof(*ip6h) + ntohs(ip6h->payload_len);
 	if (total < sizeof(*ip6h) + sizeof(*uh) || total > skb->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
+	if (ipv6_addr_is_multicast(&ip6h->daddr))
+		buf->flags |= ROCEV2_RX_MCAST;
 	*l3 = sizeof(*ip6h);
 	*l4_len = total - sizeof(*ip6h);
 	return ROCEV2_RX_CONTINUE;

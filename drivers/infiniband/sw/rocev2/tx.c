@@ -16,6 +16,7 @@
 #include <rdma/ib_cache.h>
 
 #include "icrc.h"
+#include "mcast.h"
 #include "psn.h"
 #include "qp.h"
 #include "rocev2.h"
@@ -105,7 +106,8 @@ int rocev2_path_init(struct rocev2_path *path, struct rocev2_dev *dev,
 	uh->dest = htons(ROCEV2_UDP_DPORT);
 
 	rcu_read_lock();
-	path->loopback = rocev2_gid_is_local(dev, &path->daddr);
+	path->mcast = rocev2_gid_is_mcast(&path->daddr);
+	path->loopback = !path->mcast && rocev2_gid_is_local(dev, &path->daddr);
 	rcu_read_unlock();
 	return 0;
 }
@@ -217,6 +219,21 @@ static void send_loopback(struct rocev2_qp *qp, struct sk_buff *skb, struct net_
 	}
 }
 
+/* members of this device, the sender's QP among them, get a copy (10.5.2.2) */
+static void send_members(struct rocev2_qp *qp, const struct rocev2_path *path,
+			 const struct sk_buff *skb, struct net_device *ndev)
+{
+	struct sk_buff *copy;
+
+	if (!rocev2_gid_is_local(qp->dev, &path->daddr))
+		return;
+	copy = skb_copy(skb, GFP_ATOMIC | __GFP_NOWARN);
+	if (copy)
+		send_loopback(qp, copy, ndev);
+	else
+		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+}
+
 static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
 			struct sk_buff *skb, struct net_device *ndev)
 {
@@ -255,6 +272,8 @@ void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct
 	rocev2_count_add(qp->dev, ROCEV2_CNT_TX_BYTES, skb->len - ETH_HLEN);
 	trace_rocev2_tx(qp->qpn, rocev2_bth_psn(bth), bth->opcode,
 			skb->len - path->len);
+	if (path->mcast)
+		send_members(qp, path, skb, ndev);
 	if (path->loopback)
 		send_loopback(qp, skb, ndev);
 	else

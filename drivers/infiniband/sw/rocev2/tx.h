@@ -22,6 +22,7 @@ struct rocev2_qp;
  * struct rocev2_path - header template of one path
  * @ipv6: the network header is IPv6
  * @loopback: the destination is a GID of this device: packets stay inside
+ * @mcast: the destination is a multicast group: members of this device take it too
  * @vlan: tag packets with @vlan_tci
  * @vlan_tci: VLAN id and priority
  * @priority: skb->priority, from the traffic class
@@ -35,6 +36,7 @@ struct rocev2_qp;
 struct rocev2_path {
 	bool		ipv6;
 	bool		loopback;
+	bool		mcast;
 	bool		vlan;
 	u16		vlan_tci;
 	u32		priority;
