@@ -86,7 +86,7 @@ void rocev2_comp_complete(struct rocev2_qp *qp, enum ib_wc_status status)
 void rocev2_comp_fail(struct rocev2_qp *qp, enum ib_wc_status status)
 {
 	rocev2_comp_complete(qp, status);
-	rocev2_qp_error(qp);
+	rocev2_qp_send_error(qp);
 }
 
 /* the oldest WQE ends as the NAK says, the others flush */

@@ -28,6 +28,10 @@
 	op(RX_STATE,		"rx_drop_state")			\
 	op(RX_SERVICE,		"rx_drop_service")			\
 	op(RX_SOURCE,		"rx_drop_source")			\
+	op(RX_QKEY,		"rx_drop_qkey")				\
+	op(RX_NO_WQE,		"rx_drop_no_recv_wqe")			\
+	op(RX_TOO_LONG,		"rx_drop_recv_too_short")		\
+	op(RX_LOST,		"rx_drop_incomplete")			\
 	op(RX_QUEUE_FULL,	"rx_drop_queue_full")			\
 	op(RX_RESPONSE,		"rx_drop_response")			\
 	op(RX_NOMEM,		"rx_drop_nomem")			\

@@ -18,7 +18,10 @@ static int create(struct rocev2_cq *cq, const struct ib_cq_init_attr *attr)
 {
 	struct rocev2_dev *dev = to_rocev2_dev(cq->ibcq.device);
 
-	if (attr->flags || attr->comp_vector >= cq->ibcq.device->num_comp_vectors)
+	/* overruns to be ignored, time stamps */
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (attr->comp_vector >= cq->ibcq.device->num_comp_vectors)
 		return -EINVAL;
 	if (!attr->cqe || attr->cqe > ROCEV2_MAX_CQE)
 		return -EINVAL;

@@ -16,12 +16,14 @@
 #include <net/addrconf.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
+#include <rdma/ib_mad.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_rxe.h>
 
 #include "rocev2.h"
 #include "ah.h"
 #include "cq.h"
+#include "mcast.h"
 #include "mr.h"
 #include "mw.h"
 #include "pd.h"
@@ -84,6 +86,9 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	attr->max_fast_reg_page_list_len = ROCEV2_MAX_FAST_PAGES;
 	attr->max_pd = ROCEV2_MAX_PD;
 	attr->max_ah = ROCEV2_MAX_AH;
+	attr->max_mcast_grp = ROCEV2_MAX_MCAST_GRP;
+	attr->max_mcast_qp_attach = ROCEV2_MAX_MCAST_QP;
+	attr->max_total_mcast_qp_attach = ROCEV2_MAX_MCAST_GRP * ROCEV2_MAX_MCAST_QP;
 	attr->max_qp_rd_atom = ROCEV2_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = ROCEV2_MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = ROCEV2_MAX_RD_ATOMIC * ROCEV2_MAX_QP;
@@ -192,8 +197,8 @@ static int rocev2_modify_port(struct ib_device *ibdev, u32 port, int mask,
 static int rocev2_port_immutable(struct ib_device *ibdev, u32 port,
 				 struct ib_port_immutable *immutable)
 {
-	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP | RDMA_CORE_CAP_AF_IB |
-				    RDMA_CORE_CAP_ETH_AH;
+	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	immutable->gid_tbl_len = ROCEV2_GID_TABLE_LEN;
 	immutable->pkey_tbl_len = 1;
 	return 0;
@@ -329,6 +334,9 @@ static const struct ib_device_ops rocev2_ops = {
 	.alloc_mw		= rocev2_alloc_mw,
 	.dealloc_mw		= rocev2_dealloc_mw,
 
+	.attach_mcast		= rocev2_attach_mcast,
+	.detach_mcast		= rocev2_detach_mcast,
+
 	.create_qp		= rocev2_create_qp,
 	.modify_qp		= rocev2_modify_qp,
 	.query_qp		= rocev2_query_qp,
@@ -385,7 +393,7 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 	INIT_LIST_HEAD(&dev->links_node);
 	spin_lock_init(&dev->gid_lock);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
-	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1);
+	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	ida_init(&dev->srq_nums);
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;

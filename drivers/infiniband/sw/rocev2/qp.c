@@ -4,7 +4,7 @@
  * how long it lives; post_send and post_recv are in req.c and resp.c's rings.
  *
  * Order of teardown in rocev2_destroy_qp():
- *  1. out of dev->qps: the receive path finds it no more;
+ *  1. out of dev->qps and its multicast groups: the receive path finds it no more;
  *  2. own it, and never give it up: kicks find it RUNNING and leave it alone;
  *  3. drop the verbs object's reference, wait for ready lists to let go;
  *  4. stop the timer, free rings and tables;
@@ -19,6 +19,7 @@
 
 #include "comp.h"
 #include "cq.h"
+#include "mcast.h"
 #include "qp.h"
 #include "req.h"
 #include "resp.h"
@@ -307,7 +308,33 @@ void rocev2_qp_error(struct rocev2_qp *qp)
 	rocev2_resp_flush(qp);
 }
 
+void rocev2_qp_send_error(struct rocev2_qp *qp)
+{
+	/* what cannot be sent says nothing of what is received (IBA 10.3.1.5) */
+	if (qp->type == IB_QPT_RC) {
+		rocev2_qp_error(qp);
+	} else if (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD) {
+		qp_set_state(qp, IB_QPS_SQE);
+		rocev2_req_flush(qp);
+	}
+}
+
 /* --- verbs --- */
+
+static int qp_service(enum ib_qp_type type)
+{
+	switch (type) {
+	case IB_QPT_RC:
+		return ROCEV2_SVC_RC;
+	case IB_QPT_UC:
+		return ROCEV2_SVC_UC;
+	case IB_QPT_UD:
+	case IB_QPT_GSI:
+		return ROCEV2_SVC_UD;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
 
 static int qp_check_init(const struct rocev2_dev *dev, const struct ib_qp_init_attr *init)
 {
@@ -315,7 +342,7 @@ static int qp_check_init(const struct rocev2_dev *dev, const struct ib_qp_init_a
 
 	if (init->create_flags)
 		return -EOPNOTSUPP;
-	if (init->qp_type != IB_QPT_RC)
+	if (qp_service(init->qp_type) < 0)
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
@@ -397,6 +424,7 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 	qp->ibqp = ibqp;
 	qp->type = init->qp_type;
 	qp->serial = atomic64_inc_return(&last_serial);
+	qp->service = qp_service(init->qp_type);
 	qp->state = IB_QPS_RESET;
 	qp->attr.qp_state = IB_QPS_RESET;
 	qp->attr.cur_qp_state = IB_QPS_RESET;
@@ -410,6 +438,19 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 	hrtimer_setup(&qp->timer, qp_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	rocev2_resp_reset(qp);
 	rocev2_req_reset(qp);
+}
+
+static int qp_publish(struct rocev2_qp *qp)
+{
+	struct rocev2_dev *dev = qp->dev;
+
+	if (qp->type == IB_QPT_GSI) {
+		qp->qpn = ROCEV2_GSI_QPN;
+		return xa_insert(&dev->qps, qp->qpn, qp, GFP_KERNEL);
+	}
+	return xa_alloc_cyclic(&dev->qps, &qp->qpn, qp,
+			       XA_LIMIT(ROCEV2_MIN_QPN, ROCEV2_QPN_MASK - 1), &dev->next_qpn,
+			       GFP_KERNEL);
 }
 
 /**
@@ -468,9 +509,7 @@ int rocev2_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib
 			goto err_free_rq;
 	}
 	/* last: from here on the receive path may find it */
-	err = xa_alloc_cyclic(&dev->qps, &qp->qpn, qp,
-			      XA_LIMIT(ROCEV2_MIN_QPN, ROCEV2_QPN_MASK - 1), &dev->next_qpn,
-			      GFP_KERNEL);
+	err = qp_publish(qp);
 	if (err < 0)
 		goto err_free_rq;
 	ibqp->qp_num = qp->qpn;
@@ -525,6 +564,7 @@ int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
 
 	xa_erase(&qp->dev->qps, qp->qpn);
+	rocev2_mcast_leave_all(qp);
 	rocev2_qp_own(qp);
 	qp_set_state(qp, IB_QPS_RESET);
 	qp_drop_packets(qp);
@@ -605,6 +645,8 @@ static void qp_apply(struct rocev2_qp *qp, const struct ib_qp_attr *attr, int ma
 		cur->pkey_index = attr->pkey_index;
 	if (mask & IB_QP_ACCESS_FLAGS)
 		cur->qp_access_flags = attr->qp_access_flags;
+	if (mask & IB_QP_QKEY)
+		cur->qkey = attr->qkey;
 	if (mask & IB_QP_DEST_QPN) {
 		cur->dest_qp_num = attr->dest_qp_num;
 		qp->dest_qpn = cur->dest_qp_num;

@@ -37,6 +37,8 @@
 struct rocev2_cq;
 struct rocev2_srq;
 
+/* of the general services interface (IBA 13.2.2), one a port */
+#define ROCEV2_GSI_QPN		1
 /* packets the requester may have unacknowledged */
 #define ROCEV2_WINDOW		256
 /* within a long message, ask for an acknowledgment every so many packets */
@@ -85,6 +87,9 @@ struct rocev2_sge {
  * @length: bytes of the message
  * @first_psn: PSN of its first packet; valid once PSNs are assigned
  * @last_psn: PSN of its last packet or last response
+ * @ah: datagrams: number of the AH
+ * @qpn: datagrams: destination
+ * @qkey: datagrams: Q_Key, or with its high bit set: the QP's
  * @opcode: enum ib_wr_opcode
  * @send_flags: enum ib_send_flags
  * @rd_counted: it is in req.rd_outstanding
@@ -95,19 +100,28 @@ struct rocev2_sge {
  */
 struct rocev2_send_wqe {
 	u64			wr_id;
-	u64			raddr;
 	union {
 		struct {
-			u64	compare_add;
-			u64	swap;
+			u64	raddr;
+			union {
+				struct {
+					u64	compare_add;
+					u64	swap;
+				};
+				struct {
+					u64	length;
+					u32	lkey;
+					u32	window;
+				} bind;
+			};
+			u32	rkey;
 		};
 		struct {
-			u64	length;
-			u32	lkey;
-			u32	window;
-		} bind;
+			u32	ah;
+			u32	qpn;
+			u32	qkey;
+		} ud;
 	};
-	u32			rkey;
 	__be32			imm;
 	u32			access;
 	u32			length;
@@ -374,7 +388,9 @@ enum rocev2_qp_flag {
  * @ibqp: the verbs object; valid for owners
  * @user: its rings are mapped into an application
  * @type: service type
+ * @service: BTH opcode bits of the service, enum rocev2_service
  * @attr: attributes as set, for query_qp
+ * @num_mcgs: multicast groups it is attached to (RTNL)
  * @users: see above
  * @idle: completed when @users drops to 0
  * @mem: see above
@@ -417,7 +433,9 @@ struct rocev2_qp {
 	struct ib_qp		*ibqp;
 	bool			user;
 	enum ib_qp_type		type;
+	u8			service;
 	struct ib_qp_attr	attr;
+	u32			num_mcgs;
 	refcount_t		users;
 	struct completion	idle;
 	struct kref		mem;
@@ -476,6 +494,8 @@ void rocev2_qp_doorbell(struct rocev2_qp *qp);
 int rocev2_qp_run(struct rocev2_qp *qp, int budget);
 /* owner: to the error state; all outstanding WQEs flush */
 void rocev2_qp_error(struct rocev2_qp *qp);
+/* owner: a send WQE has failed: RC to the error state, others to send queue error */
+void rocev2_qp_send_error(struct rocev2_qp *qp);
 /* owner: an affiliated asynchronous event */
 void rocev2_qp_event(struct rocev2_qp *qp, enum ib_event_type event);
 

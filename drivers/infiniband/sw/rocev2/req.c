@@ -5,6 +5,7 @@
  * device's queues allow. Position is a PSN: going back after a loss means
  * setting it back (Go-Back-N, 9.7.5.2).
  */
+#include "ah.h"
 #include "comp.h"
 #include "mem.h"
 #include "mw.h"
@@ -12,27 +13,32 @@
 #include "qp.h"
 #include "req.h"
 #include "trace.h"
+#include "ud.h"
 
 /* --- from the ring --- */
 
+/* operations by service: IBA table 45 */
 static bool opcode_known(const struct rocev2_qp *qp, u32 opcode)
 {
 	switch (opcode) {
 	/* windows are for applications, fast registration for the kernel */
 	case IB_WR_BIND_MW:
-		return qp->user;
+		return qp->user && qp->service != ROCEV2_SVC_UD;
 	case IB_WR_REG_MR:
-		return !qp->user;
+		return !qp->user && qp->service != ROCEV2_SVC_UD;
 	case IB_WR_LOCAL_INV:
-	case IB_WR_RDMA_WRITE:
-	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return qp->service != ROCEV2_SVC_UD;
 	case IB_WR_SEND:
 	case IB_WR_SEND_WITH_IMM:
+		return true;
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return qp->service != ROCEV2_SVC_UD;
 	case IB_WR_SEND_WITH_INV:
 	case IB_WR_RDMA_READ:
 	case IB_WR_ATOMIC_CMP_AND_SWP:
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
-		return true;
+		return qp->service == ROCEV2_SVC_RC;
 	default:
 		return false;
 	}
@@ -121,7 +127,11 @@ static void copy_wqe(const struct rocev2_qp *qp, struct rocev2_send_wqe *wqe,
 		copy_local(wqe, ring);
 		return;
 	}
-	if (opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
+	if (qp->service == ROCEV2_SVC_UD) {
+		wqe->ud.ah = READ_ONCE(ring->wr.wr.ud.ah_num);
+		wqe->ud.qpn = READ_ONCE(ring->wr.wr.ud.remote_qpn);
+		wqe->ud.qkey = READ_ONCE(ring->wr.wr.ud.remote_qkey);
+	} else if (opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
 		wqe->raddr = READ_ONCE(ring->wr.wr.atomic.remote_addr);
 		wqe->rkey = READ_ONCE(ring->wr.wr.atomic.rkey);
 		wqe->compare_add = READ_ONCE(ring->wr.wr.atomic.compare_add);
@@ -190,8 +200,8 @@ static bool solicited(const struct rocev2_send_wqe *wqe, const struct rocev2_opc
 	       wqe->opcode != IB_WR_RDMA_WRITE;
 }
 
-static enum rocev2_mr_status gather(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe,
-				    u32 from, u32 len, void *dst)
+enum rocev2_mr_status rocev2_req_gather(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe,
+					u32 from, u32 len, void *dst)
 {
 	if (wqe->send_flags & IB_SEND_INLINE) {
 		memcpy(dst, wqe->inline_data + from, len);
@@ -208,19 +218,20 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	u32 from = index << qp->mtu_shift;
 	u32 len = min(wqe->length - from, qp->mtu);
 	bool last = req->psn == wqe->last_psn;
-	u8 opcode = data_opcode(wqe, index == 0, last);
+	u8 opcode = qp->service | data_opcode(wqe, index == 0, last);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[opcode];
 	/* the window closes with this packet: the peer must answer to open it */
 	bool full = rocev2_psn_diff(req->psn, req->una_psn) + 1 >= (s32)req->window;
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, info->hdr_len, len);
+	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, len);
 	if (!skb)
 		return true;	/* counted; as good as lost on the way */
 	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, opcode, -len & 3, solicited(wqe, info),
-			last || full || (index + 1) % ROCEV2_ACKREQ_EVERY == 0,
+			qp->service == ROCEV2_SVC_RC &&
+			(last || full || (index + 1) % ROCEV2_ACKREQ_EVERY == 0),
 			qp->dest_qpn, req->psn);
 	if (info->flags & ROCEV2_F_RETH) {
 		struct rocev2_reth *reth = (void *)(bth + 1);
@@ -239,11 +250,11 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 		/* the union member is a host-order key here */
 		ieth->rkey = cpu_to_be32((__force u32)wqe->imm);
 	}
-	if (len && gather(qp, wqe, from, len, (void *)bth + info->hdr_len) != ROCEV2_MR_OK) {
+	if (len && rocev2_req_gather(qp, wqe, from, len, (void *)bth + info->hdr_len) != ROCEV2_MR_OK) {
 		kfree_skb(skb);
 		return false;
 	}
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 	return true;
 }
 
@@ -270,7 +281,7 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	}
 	if (index % ROCEV2_MAX_READ_PSNS)
 		req->read_psn = req->psn;
-	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*reth), 0);
+	skb = rocev2_tx_alloc(qp, &qp->path, sizeof(*bth) + sizeof(*reth), 0);
 	if (!skb)
 		return packets;
 	bth = rocev2_tx_bth(skb);
@@ -279,7 +290,7 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	reth->va = cpu_to_be64(wqe->raddr + skip);
 	reth->rkey = cpu_to_be32(wqe->rkey);
 	reth->len = cpu_to_be32(len);
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 	return packets;
 }
 
@@ -291,7 +302,7 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(*eth), 0);
+	skb = rocev2_tx_alloc(qp, &qp->path, sizeof(*bth) + sizeof(*eth), 0);
 	if (!skb)
 		return;
 	bth = rocev2_tx_bth(skb);
@@ -301,7 +312,7 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	eth->rkey = cpu_to_be32(wqe->rkey);
 	eth->swap_add = cpu_to_be64(cas ? wqe->swap : wqe->compare_add);
 	eth->compare = cpu_to_be64(cas ? wqe->compare_add : 0);
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 }
 
 /* --- the send queue --- */
@@ -309,8 +320,9 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 static void assign_psns(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 {
 	struct rocev2_req *req = &qp->req;
-	/* READ: one PSN a response; atomics and empty messages: one */
-	u32 packets = wqe->length ? ((wqe->length - 1) >> qp->mtu_shift) + 1 : 1;
+	/* READ: one PSN a response; atomics, datagrams and empty messages: one */
+	u32 packets = wqe->length && qp->service != ROCEV2_SVC_UD ?
+		      ((wqe->length - 1) >> qp->mtu_shift) + 1 : 1;
 
 	wqe->first_psn = req->next_psn;
 	wqe->last_psn = rocev2_psn_add(wqe->first_psn, packets - 1);
@@ -414,14 +426,18 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 			packets = send_read(qp, wqe);
 		else
 			send_atomic(qp, wqe);
+	} else if (qp->service == ROCEV2_SVC_UD) {
+		wqe->status = rocev2_ud_send(qp, wqe);
 	} else if (!send_data(qp, wqe)) {
 		wqe->status = IB_WC_LOC_PROT_ERR;
+	}
+	if (wqe->status != IB_WC_SUCCESS) {
 		if (qp->sq.una == qp->sq.cur)
 			rocev2_comp_fail(qp, wqe->status);
 		return false;
 	}
 	/* time a round trip: of a packet sent for the first time that is answered at once */
-	if (!req->rtt_start && packets == 1 && req->psn == req->max_psn &&
+	if (!req->rtt_start && qp->service == ROCEV2_SVC_RC && packets == 1 && req->psn == req->max_psn &&
 	    req->psn == wqe->last_psn) {
 		req->rtt_psn = req->psn;
 		req->rtt_start = ktime_get();
@@ -429,8 +445,14 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	req->psn = rocev2_psn_add(req->psn, packets);
 	if (rocev2_psn_after(req->psn, req->max_psn))
 		req->max_psn = req->psn;
-	if (rocev2_psn_after(req->psn, wqe->last_psn))
+	/* nobody acknowledges: what is sent is done (9.8.2.3, 9.8.3.1) */
+	if (qp->service != ROCEV2_SVC_RC)
+		req->una_psn = req->psn;
+	if (rocev2_psn_after(req->psn, wqe->last_psn)) {
 		qp->sq.cur++;
+		if (qp->service != ROCEV2_SVC_RC)
+			rocev2_comp_complete(qp, IB_WC_SUCCESS);
+	}
 	return true;
 }
 
@@ -603,7 +625,11 @@ static int post_one(struct rocev2_qp *qp, const struct ib_send_wr *wr)
 	wqe->wr.opcode = wr->opcode;
 	wqe->wr.send_flags = wr->send_flags;
 	wqe->wr.ex.imm_data = wr->ex.imm_data;
-	if (rocev2_comp_is_rd(wr->opcode) && wr->opcode != IB_WR_RDMA_READ) {
+	if (qp->service == ROCEV2_SVC_UD) {
+		wqe->wr.wr.ud.ah_num = to_rocev2_ah(ud_wr(wr)->ah)->num;
+		wqe->wr.wr.ud.remote_qpn = ud_wr(wr)->remote_qpn;
+		wqe->wr.wr.ud.remote_qkey = ud_wr(wr)->remote_qkey;
+	} else if (rocev2_comp_is_rd(wr->opcode) && wr->opcode != IB_WR_RDMA_READ) {
 		wqe->wr.wr.atomic.remote_addr = atomic_wr(wr)->remote_addr;
 		wqe->wr.wr.atomic.compare_add = atomic_wr(wr)->compare_add;
 		wqe->wr.wr.atomic.swap = atomic_wr(wr)->swap;

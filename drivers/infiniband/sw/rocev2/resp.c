@@ -19,6 +19,12 @@ void rocev2_resp_nak(struct rocev2_qp *qp, u32 psn, u8 syndrome, s8 event)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
 
+	/* UC: nobody to tell; the rest of the message will be dropped (9.8.2.2) */
+	if (qp->service != ROCEV2_SVC_RC) {
+		recv->msg = ROCEV2_CLASS_NONE;
+		recv->epsn = rocev2_psn_add(psn, 1);
+		return;
+	}
 	recv->nak = syndrome;
 	recv->nak_psn = psn;
 	recv->nak_event = event;
@@ -50,25 +56,45 @@ static void resp_nak_operational(struct rocev2_qp *qp, u32 psn)
 
 static void resp_nak_rnr(struct rocev2_qp *qp, u32 psn)
 {
-	rocev2_count(qp->dev, ROCEV2_CNT_RESP_RNR_NAK);
+	rocev2_count(qp->dev, qp->service == ROCEV2_SVC_RC ? ROCEV2_CNT_RESP_RNR_NAK :
+							     ROCEV2_CNT_RX_NO_WQE);
 	rocev2_resp_nak(qp, psn, ROCEV2_AETH_RNR_NAK | qp->recv.min_rnr_timer, ROCEV2_NO_EVENT);
 }
 
 /* --- completing receive WQEs --- */
+
+bool rocev2_resp_post(struct rocev2_qp *qp, struct ib_wc *wc, bool solicited)
+{
+	struct rocev2_recv_qp *recv = &qp->recv;
+	bool full;
+
+	wc->wr_id = recv->wqe.wr_id;
+	wc->qp = qp->ibqp;
+	wc->port_num = ROCEV2_PORT;
+	recv->have_wqe = false;
+	trace_rocev2_cqe(qp->qpn, wc->wr_id, wc->status, wc->opcode);
+	full = rocev2_cq_post(qp->rcq, wc, solicited || wc->status != IB_WC_SUCCESS) &&
+	       qp->state != IB_QPS_ERR;
+	if (qp->service == ROCEV2_SVC_RC)
+		return full;
+	/* nobody to refuse */
+	if (full || wc->status != IB_WC_SUCCESS)
+		rocev2_qp_error(qp);
+	if (full)
+		rocev2_qp_event(qp, IB_EVENT_QP_FATAL);
+	return full;
+}
 
 /* the receive WQE of the message in progress is done */
 static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct sk_buff *skb)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
 	struct ib_wc wc = {
-		.wr_id = recv->wqe.wr_id,
 		.status = status,
 		.opcode = IB_WC_RECV,
-		.qp = qp->ibqp,
 		.src_qp = qp->dest_qpn,
-		.port_num = ROCEV2_PORT,
 	};
-	bool solicited = status != IB_WC_SUCCESS;
+	bool solicited = false;
 
 	if (status == IB_WC_SUCCESS) {
 		const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
@@ -90,9 +116,7 @@ static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct
 		}
 		solicited = buf->flags & ROCEV2_RX_SOLICITED;
 	}
-	recv->have_wqe = false;
-	trace_rocev2_cqe(qp->qpn, wc.wr_id, wc.status, wc.opcode);
-	if (rocev2_cq_post(qp->rcq, &wc, solicited) && qp->state != IB_QPS_ERR) {
+	if (rocev2_resp_post(qp, &wc, solicited) && qp->service == ROCEV2_SVC_RC) {
 		/* the peer learns of the full CQ at once, not by its time-outs */
 		if (!recv->dead)
 			resp_nak_operational(qp, rocev2_rx_buf(skb)->psn);
@@ -123,7 +147,8 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 	struct rocev2_recv_qp *recv = &qp->recv;
 
 	if (info->flags & ROCEV2_F_START) {
-		if (!rocev2_rq_next(qp)) {
+		/* UC: that of a message which lost a packet serves the next */
+		if (!recv->have_wqe && !rocev2_rq_next(qp)) {
 			resp_nak_rnr(qp, buf->psn);
 			return;
 		}
@@ -209,7 +234,7 @@ static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
 		return;
 	}
 	if (info->flags & ROCEV2_F_RECV_WQE) {
-		if (!rocev2_rq_next(qp)) {
+		if (!recv->have_wqe && !rocev2_rq_next(qp)) {
 			resp_nak_rnr(qp, buf->psn);
 			return;
 		}
@@ -259,16 +284,47 @@ static bool resp_length_ok(const struct rocev2_qp *qp, const struct rocev2_rx_bu
 	return buf->payload_len <= qp->mtu;
 }
 
+/* the first request of a peer whose CM message may have been lost (11.6.3.1) */
+static void resp_established(struct rocev2_qp *qp)
+{
+	if (qp->state != IB_QPS_RTR || qp->recv.established)
+		return;
+	qp->recv.established = true;
+	rocev2_qp_event(qp, IB_EVENT_COMM_EST);
+}
+
+/*
+ * UC: a message that lacks a packet is dropped as a whole, and the next one begins
+ * wherever its first packet is (9.8.2.2).
+ */
+enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	resp_established(qp);
+	if (info->flags & ROCEV2_F_START || buf->psn != recv->epsn)
+		recv->msg = ROCEV2_CLASS_NONE;
+	recv->epsn = buf->psn;
+	if (!resp_order_ok(recv, info) || !resp_length_ok(qp, buf, info)) {
+		recv->msg = ROCEV2_CLASS_NONE;
+		recv->epsn = rocev2_psn_add(buf->psn, 1);
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LOST);
+	}
+	if (info->cls == ROCEV2_CLASS_SEND)
+		resp_send(qp, skb, info);
+	else
+		resp_write(qp, skb, info);
+	return ROCEV2_RX_DONE;
+}
+
 enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 
-	/* the first request of a peer whose CM message may have been lost (11.6.3.1) */
-	if (qp->state == IB_QPS_RTR && !qp->recv.established) {
-		qp->recv.established = true;
-		rocev2_qp_event(qp, IB_EVENT_COMM_EST);
-	}
+	resp_established(qp);
 	if (!resp_order_ok(&qp->recv, info) || !resp_length_ok(qp, buf, info)) {
 		rocev2_resp_nak_invalid(qp, buf->psn);
 		return ROCEV2_RX_DONE;

@@ -11,15 +11,30 @@
 
 #include "rx.h"
 
+struct ib_wc;
 struct rocev2_qp;
 struct rocev2_resp_res;
 
 /* a request with the expected PSN */
 enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff *skb);
+/* a request to a UC QP, whatever its PSN */
+enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct sk_buff *skb);
 /* a request seen before */
 enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buff *skb);
 /* a request ahead of the expected PSN */
 enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb);
+
+/**
+ * rocev2_resp_post() - the receive WQE in recv.wqe is done
+ * @qp: the QP
+ * @wc: its completion; wr_id, QP and port are filled in here
+ * @solicited: wake up who waits for solicited completions only; errors always do
+ *
+ * Takes the QP down on an error, unless it is RC, whose peer must be refused first.
+ *
+ * Return: true when the CQ was full, for the first time.
+ */
+bool rocev2_resp_post(struct rocev2_qp *qp, struct ib_wc *wc, bool solicited);
 
 /* send the batch's acknowledgment or NAK; in the error state flush receive WQEs */
 void rocev2_resp_flush(struct rocev2_qp *qp);

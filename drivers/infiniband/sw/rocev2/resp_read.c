@@ -170,7 +170,7 @@ static bool send_read_response(struct rocev2_qp *qp, struct rocev2_resp_res *res
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, info->hdr_len, len);
+	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, len);
 	if (!skb)
 		return true;	/* counted; the requester asks again */
 	bth = rocev2_tx_bth(skb);
@@ -183,7 +183,7 @@ static bool send_read_response(struct rocev2_qp *qp, struct rocev2_resp_res *res
 		rocev2_resp_nak_access(qp, res->cur_psn);
 		return false;
 	}
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 	return true;
 }
 
@@ -195,7 +195,7 @@ static void send_atomic_response(struct rocev2_qp *qp, struct rocev2_resp_res *r
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, info->hdr_len, 0);
+	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, 0);
 	if (!skb)
 		return;
 	bth = rocev2_tx_bth(skb);
@@ -204,7 +204,7 @@ static void send_atomic_response(struct rocev2_qp *qp, struct rocev2_resp_res *r
 	rocev2_aeth_fill(aeth, rocev2_resp_ack_syndrome(qp), res->msn);
 	ack = (void *)(aeth + 1);
 	ack->orig = cpu_to_be64(res->orig);
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 }
 
 int rocev2_resp_read_run(struct rocev2_qp *qp, int budget)

@@ -79,7 +79,7 @@ enum rocev2_gone {
  * @mr_variant: low 8 bits of keys given out on this lap of @next_mr (@mrs lock)
  * @mr_generation: grows with every region or window that dies; makes translation caches flush
  * @local_dma_mr: what key 0 names to QPs of the kernel: all of its memory
- * @ahs: number to struct rocev2_ah of applications
+ * @ahs: number to struct rocev2_av; readers under RCU
  * @next_ah: where the cyclic search for an AH number goes on
  * @srq_nums: numbers of SRQs, at most ROCEV2_MAX_SRQ
  * @num_qps: QPs alive, at most ROCEV2_MAX_QP
@@ -89,6 +89,8 @@ enum rocev2_gone {
  * @num_pds: PDs alive, at most ROCEV2_MAX_PD
  * @gid_hash: destination addresses that are ours; readers under RCU
  * @gid_lock: serializes writers of @gid_hash
+ * @mcgs: multicast groups, struct rocev2_mcg; readers under RCU, writers under RTNL
+ * @num_mcgs: how many (RTNL)
  * @napi_dev: dummy netdev that carries the receive queues' NAPI contexts
  * @rxqs: one receive queue per possible CPU
  * @counters: per-CPU statistics
@@ -122,6 +124,9 @@ struct rocev2_dev {
 
 	struct hlist_head		gid_hash[1 << ROCEV2_GID_HASH_BITS];
 	spinlock_t			gid_lock;	/* writers of gid_hash */
+
+	struct hlist_head		mcgs[1 << ROCEV2_GID_HASH_BITS];
+	u32				num_mcgs;
 
 	struct net_device		*napi_dev;
 	struct rocev2_rxq __percpu	*rxqs;

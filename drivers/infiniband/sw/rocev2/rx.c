@@ -5,12 +5,14 @@
  * QP's owner and does everything else.
  */
 #include "comp.h"
+#include "mcast.h"
 #include "psn.h"
 #include "qp.h"
 #include "resp.h"
 #include "rocev2.h"
 #include "rx.h"
 #include "trace.h"
+#include "ud.h"
 
 static void rx_count_drop(struct rocev2_dev *dev, struct sk_buff *skb)
 {
@@ -22,14 +24,10 @@ static void rx_count_drop(struct rocev2_dev *dev, struct sk_buff *skb)
 }
 
 /* append to the QP's queue and have its owner run */
-static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff *skb)
+static enum rocev2_rx_verdict rx_queue(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	struct rocev2_qp *qp;
 
-	qp = xa_load(&dev->qps, buf->qpn);
-	if (!qp)
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
 	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QUEUE_FULL);
 	spin_lock(&qp->rx_queue.lock);
@@ -37,6 +35,31 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff 
 	spin_unlock(&qp->rx_queue.lock);
 	rocev2_qp_kick(qp);
 	return ROCEV2_RX_DONE;
+}
+
+/* one member's copy */
+static void rx_queue_member(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	if (rx_queue(qp, skb) == ROCEV2_RX_DROP)
+		rx_count_drop(qp->dev, skb);
+}
+
+static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff *skb)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_qp *qp;
+
+	if (unlikely(buf->flags & ROCEV2_RX_MCAST)) {
+		if (buf->qpn != ROCEV2_MCAST_QPN ||
+		    !rocev2_mcast_deliver(dev, skb, rx_queue_member))
+			return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+		consume_skb(skb);
+		return ROCEV2_RX_DONE;
+	}
+	qp = xa_load(&dev->qps, buf->qpn);
+	if (!qp)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+	return rx_queue(qp, skb);
 }
 
 void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
@@ -98,6 +121,20 @@ static void rx_finish(struct rocev2_qp *qp, struct sk_buff *skb, enum rocev2_rx_
 		consume_skb(skb);
 }
 
+static enum rocev2_rx_verdict rx_dispatch(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	enum rocev2_rx_verdict verdict;
+
+	if (qp->service == ROCEV2_SVC_UD)
+		return rocev2_ud_receive(qp, skb);
+	if (qp->service == ROCEV2_SVC_UC)
+		return rocev2_resp_unreliable(qp, skb);
+	if (rocev2_opcodes[rocev2_rx_buf(skb)->opcode].flags & ROCEV2_F_RESPONSE)
+		return rocev2_comp_response(qp, skb);
+	verdict = rocev2_rx_check_psn(qp, skb);
+	return verdict == ROCEV2_RX_CONTINUE ? rocev2_resp_request(qp, skb) : verdict;
+}
+
 void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
@@ -113,15 +150,8 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb)
 	verdict = rocev2_rx_check_icrc(qp, skb);
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rocev2_rx_check_qp(qp, skb);
-	if (verdict == ROCEV2_RX_CONTINUE) {
-		if (rocev2_opcodes[buf->opcode].flags & ROCEV2_F_RESPONSE) {
-			verdict = rocev2_comp_response(qp, skb);
-		} else {
-			verdict = rocev2_rx_check_psn(qp, skb);
-			if (verdict == ROCEV2_RX_CONTINUE)
-				verdict = rocev2_resp_request(qp, skb);
-		}
-	}
+	if (verdict == ROCEV2_RX_CONTINUE)
+		verdict = rx_dispatch(qp, skb);
 	rx_finish(qp, skb, verdict);
 
 	/* what this packet's absence has kept waiting */

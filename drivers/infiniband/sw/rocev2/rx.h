@@ -27,6 +27,7 @@ enum rocev2_rx_flags {
 	ROCEV2_RX_IPV6		= 1 << 0,
 	ROCEV2_RX_ACKREQ	= 1 << 1,
 	ROCEV2_RX_SOLICITED	= 1 << 2,
+	ROCEV2_RX_MCAST		= 1 << 3,	/* sent to a group */
 };
 
 /**

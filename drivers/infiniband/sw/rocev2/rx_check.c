@@ -96,9 +96,16 @@ enum rocev2_rx_verdict rocev2_rx_check_qp(struct rocev2_qp *qp, struct sk_buff *
 	/* a fatal NAK waits for READ responses before it: the QP is as good as in error */
 	if (!response && qp->recv.dead)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_STATE);
-	if ((buf->opcode & ROCEV2_SVC_MASK) != ROCEV2_SVC_RC)
+	if ((buf->opcode & ROCEV2_SVC_MASK) != qp->service)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_SERVICE);
-	if (!same_path(&qp->path, skb))
+	if (qp->service == ROCEV2_SVC_UD) {
+		const struct rocev2_deth *deth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
+
+		/* anybody may send who knows the Q_Key (10.2.5) */
+		if (be32_to_cpu(deth->qkey) != qp->attr.qkey)
+			return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QKEY);
+	} else if (!same_path(&qp->path, skb)) {
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_SOURCE);
+	}
 	return ROCEV2_RX_CONTINUE;
 }

@@ -5,6 +5,7 @@
  * bottom halves off. Nothing here trusts a length of the packet before it was
  * held against what was received.
  */
+#include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/udp.h>
@@ -112,6 +113,8 @@ static enum rocev2_rx_verdict parse_ipv4(struct sk_buff *skb, u32 *l3, u32 *l4_l
 	total = ntohs(iph->tot_len);
 	if (total < sizeof(*iph) + sizeof(struct udphdr) || total > skb->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
+	if (ipv4_is_multicast(iph->daddr))
+		buf->flags |= ROCEV2_RX_MCAST;
 	*l3 = sizeof(*iph);
 	*l4_len = total - sizeof(*iph);
 	return ROCEV2_RX_CONTINUE;
@@ -129,6 +132,8 @@ static enum rocev2_rx_verdict parse_ipv6(struct sk_buff *skb, u32 *l3, u32 *l4_l
 	total = sizeof(*ip6h) + ntohs(ip6h->payload_len);
 	if (total < sizeof(*ip6h) + sizeof(struct udphdr) || total > skb->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
+	if (ipv6_addr_is_multicast(&ip6h->daddr))
+		buf->flags |= ROCEV2_RX_MCAST;
 	*l3 = sizeof(*ip6h);
 	*l4_len = total - sizeof(*ip6h);
 	return ROCEV2_RX_CONTINUE;

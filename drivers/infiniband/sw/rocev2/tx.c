@@ -16,6 +16,7 @@
 #include <rdma/ib_cache.h>
 
 #include "icrc.h"
+#include "mcast.h"
 #include "psn.h"
 #include "qp.h"
 #include "rocev2.h"
@@ -96,6 +97,7 @@ int rocev2_path_init(struct rocev2_path *path, struct rocev2_dev *dev,
 		path_fill_ipv4(path, grh);
 	path->len = ETH_HLEN + sizeof(*uh) +
 		    (path->ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+	path->flow_label = grh->flow_label;
 	path->priority = rt_tos2priority(grh->traffic_class);
 
 	/* the source port gives switches entropy (annex A17.3.1.2); no UDP checksum */
@@ -104,14 +106,15 @@ int rocev2_path_init(struct rocev2_path *path, struct rocev2_dev *dev,
 	uh->dest = htons(ROCEV2_UDP_DPORT);
 
 	rcu_read_lock();
-	path->loopback = rocev2_gid_is_local(dev, &path->daddr);
+	path->mcast = rocev2_gid_is_mcast(&path->daddr);
+	path->loopback = !path->mcast && rocev2_gid_is_local(dev, &path->daddr);
 	rcu_read_unlock();
 	return 0;
 }
 
-struct sk_buff *rocev2_tx_alloc(struct rocev2_qp *qp, u32 hdr_len, u32 payload)
+struct sk_buff *rocev2_tx_alloc(struct rocev2_qp *qp, const struct rocev2_path *path,
+				u32 hdr_len, u32 payload)
 {
-	const struct rocev2_path *path = &qp->path;
 	u32 pad = -payload & 3;
 	struct sk_buff *skb;
 
@@ -173,11 +176,12 @@ bool rocev2_tx_may_send(struct rocev2_qp *qp, int limit)
 	return true;
 }
 
-static void finish_headers(struct rocev2_qp *qp, struct sk_buff *skb)
+static void finish_headers(struct rocev2_qp *qp, const struct rocev2_path *path,
+			   struct sk_buff *skb)
 {
 	u32 udp_len = skb->len - skb_transport_offset(skb);
 
-	if (qp->path.ipv6) {
+	if (path->ipv6) {
 		ipv6_hdr(skb)->payload_len = htons(udp_len);
 	} else {
 		struct iphdr *iph = ip_hdr(skb);
@@ -217,9 +221,24 @@ static void send_loopback(struct rocev2_qp *qp, struct sk_buff *skb, struct net_
 	rocev2_rx_skb(qp->dev, skb);
 }
 
-static void send_device(struct rocev2_qp *qp, struct sk_buff *skb, struct net_device *ndev)
+/* members of this device, the sender's QP among them, get a copy (10.5.2.2) */
+static void send_members(struct rocev2_qp *qp, const struct rocev2_path *path,
+			 const struct sk_buff *skb, struct net_device *ndev)
 {
-	const struct rocev2_path *path = &qp->path;
+	struct sk_buff *copy;
+
+	if (!rocev2_gid_is_local(qp->dev, &path->daddr))
+		return;
+	copy = skb_copy(skb, GFP_ATOMIC | __GFP_NOWARN);
+	if (copy)
+		send_loopback(qp, copy, ndev);
+	else
+		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+}
+
+static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
+			struct sk_buff *skb, struct net_device *ndev)
+{
 	int err;
 
 	/* the netdev's MTU may have shrunk below the QP's */
@@ -238,7 +257,7 @@ static void send_device(struct rocev2_qp *qp, struct sk_buff *skb, struct net_de
 		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
 }
 
-void rocev2_tx_send(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb)
 {
 	struct net_device *ndev = rcu_dereference(qp->dev->ndev);
 	const struct rocev2_bth *bth = rocev2_tx_bth(skb);
@@ -248,17 +267,19 @@ void rocev2_tx_send(struct rocev2_qp *qp, struct sk_buff *skb)
 		kfree_skb(skb);
 		return;
 	}
-	finish_headers(qp, skb);
+	finish_headers(qp, path, skb);
 	finish_icrc(skb);
-	skb->protocol = qp->path.ipv6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
+	skb->protocol = path->ipv6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
 	rocev2_count(qp->dev, ROCEV2_CNT_TX_PACKETS);
 	rocev2_count_add(qp->dev, ROCEV2_CNT_TX_BYTES, skb->len - ETH_HLEN);
 	trace_rocev2_tx(qp->qpn, rocev2_bth_psn(bth), bth->opcode,
-			skb->len - qp->path.len);
-	if (qp->path.loopback)
+			skb->len - path->len);
+	if (path->mcast)
+		send_members(qp, path, skb, ndev);
+	if (path->loopback)
 		send_loopback(qp, skb, ndev);
 	else
-		send_device(qp, skb, ndev);
+		send_device(qp, path, skb, ndev);
 }
 
 void rocev2_tx_ack(struct rocev2_qp *qp, u32 psn, u8 syndrome, u32 msn)
@@ -266,11 +287,11 @@ void rocev2_tx_ack(struct rocev2_qp *qp, u32 psn, u8 syndrome, u32 msn)
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, sizeof(*bth) + sizeof(struct rocev2_aeth), 0);
+	skb = rocev2_tx_alloc(qp, &qp->path, sizeof(*bth) + sizeof(struct rocev2_aeth), 0);
 	if (!skb)
 		return;
 	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, ROCEV2_OP_ACK, 0, false, false, qp->dest_qpn, psn);
 	rocev2_aeth_fill((void *)(bth + 1), syndrome, msn);
-	rocev2_tx_send(qp, skb);
+	rocev2_tx_send(qp, &qp->path, skb);
 }

@@ -22,10 +22,12 @@ struct rocev2_qp;
  * struct rocev2_path - header template of one path
  * @ipv6: the network header is IPv6
  * @loopback: the destination is a GID of this device: packets stay inside
+ * @mcast: the destination is a multicast group: members of this device take it too
  * @vlan: tag packets with @vlan_tci
  * @vlan_tci: VLAN id and priority
  * @priority: skb->priority, from the traffic class
  * @len: bytes of the template: Ethernet + IP + UDP
+ * @flow_label: of the address; 0: the UDP source port follows from the QPNs
  * @saddr: our address as a GID, what the peer sends to
  * @daddr: the peer's address as a GID, what it sends from
  * @pad: puts the IP header on a 4-byte border
@@ -34,10 +36,12 @@ struct rocev2_qp;
 struct rocev2_path {
 	bool		ipv6;
 	bool		loopback;
+	bool		mcast;
 	bool		vlan;
 	u16		vlan_tci;
 	u32		priority;
 	u16		len;
+	u32		flow_label;
 	union ib_gid	saddr;
 	union ib_gid	daddr;
 	u8		pad[2];
@@ -50,7 +54,8 @@ struct rocev2_path {
  * @dev: the device
  * @attr: the resolved address (GRH, sgid_attr, dmac)
  * @lqpn: our QPN, for the UDP source port
- * @rqpn: the peer's QPN, for the UDP source port
+ * @rqpn: the peer's QPN, for the UDP source port; both 0 for AHs, whose users set
+ *	the port for each packet
  *
  * Return: 0, -EINVAL (no GRH, address families differ), -ENODEV (netdev gone).
  */
@@ -60,6 +65,7 @@ int rocev2_path_init(struct rocev2_path *path, struct rocev2_dev *dev,
 /**
  * rocev2_tx_alloc() - an skb with the path's template and room for the rest
  * @qp: the sender
+ * @path: where to: &qp->path, or that of an AH
  * @hdr_len: transport header bytes, BTH included
  * @payload: payload bytes
  *
@@ -68,7 +74,8 @@ int rocev2_path_init(struct rocev2_path *path, struct rocev2_dev *dev,
  *
  * Return: the skb, or NULL.
  */
-struct sk_buff *rocev2_tx_alloc(struct rocev2_qp *qp, u32 hdr_len, u32 payload);
+struct sk_buff *rocev2_tx_alloc(struct rocev2_qp *qp, const struct rocev2_path *path,
+				u32 hdr_len, u32 payload);
 
 static inline struct rocev2_bth *rocev2_tx_bth(const struct sk_buff *skb)
 {
@@ -78,9 +85,10 @@ static inline struct rocev2_bth *rocev2_tx_bth(const struct sk_buff *skb)
 /**
  * rocev2_tx_send() - finish lengths, checksum and ICRC, and transmit
  * @qp: the sender
+ * @path: as given to rocev2_tx_alloc()
  * @skb: from rocev2_tx_alloc(), all bytes written; consumed
  */
-void rocev2_tx_send(struct rocev2_qp *qp, struct sk_buff *skb);
+void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb);
 
 /**
  * rocev2_tx_may_send() - room for another packet of this QP in the device's queues?
