@@ -207,10 +207,11 @@ static void finish_icrc(struct sk_buff *skb)
 }
 
 /* to a QP of this device: the receive path takes it as if it had come from the wire */
-static void send_loopback(struct rocev2_qp *qp, struct sk_buff *skb, struct net_device *ndev)
+static void send_loopback(struct rocev2_qp *qp, const struct rocev2_path *path,
+			  struct sk_buff *skb, struct net_device *ndev)
 {
 	/* the address has been removed since the path was made */
-	if (!rocev2_gid_is_local(qp->dev, &qp->path.daddr)) {
+	if (!rocev2_gid_is_local(qp->dev, &path->daddr)) {
 		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
 		kfree_skb(skb);
 		return;
@@ -231,7 +232,7 @@ static void send_members(struct rocev2_qp *qp, const struct rocev2_path *path,
 		return;
 	copy = skb_copy(skb, GFP_ATOMIC | __GFP_NOWARN);
 	if (copy)
-		send_loopback(qp, copy, ndev);
+		send_loopback(qp, path, copy, ndev);
 	else
 		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
 }
@@ -277,7 +278,7 @@ void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct
 	if (path->mcast)
 		send_members(qp, path, skb, ndev);
 	if (path->loopback)
-		send_loopback(qp, skb, ndev);
+		send_loopback(qp, path, skb, ndev);
 	else
 		send_device(qp, path, skb, ndev);
 }
