@@ -34,8 +34,7 @@ modules:
 
 install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KARGS) modules_install
-	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) -a \
-		"$$($(MAKE) -s --no-print-directory -C $(KDIR) kernelrelease)"
+	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) -a "$$(cat $(KDIR)/include/config/kernel.release)"
 
 # Guests, roots and kernels are cached in ${XDG_CACHE_HOME:-~/.cache}/rocev2.
 demo:
