@@ -34,8 +34,8 @@ modules:
 
 install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KARGS) modules_install
-	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) -a \
-		"$$($(MAKE) -s --no-print-directory -C $(KDIR) kernelrelease)"
+	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) -a "$$(sed -n 's,^.define UTS_RELEASE "\(.*\)",\1,p' \
+		$(KDIR)/include/generated/utsrelease.h)"
 
 # Guests, roots and kernels are cached in ${XDG_CACHE_HOME:-~/.cache}/rocev2.
 demo:

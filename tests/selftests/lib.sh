@@ -190,7 +190,11 @@ cleanup() {
 	for pid in "$DEV_A" "$DEV_B"; do
 		[ -z "$pid" ] || rdma link del "$pid" 2>/dev/null
 	done
-	# A real interface falls back to the initial namespace by itself.
+	# A real interface falls back to the initial namespace by itself, a virtual one would go with its own.
+	if [ -n "$NETIF1" ] && [ -n "$NETIF2" ]; then
+		ip -n "$NS_A" link set "$NETIF1" netns $$ 2>/dev/null
+		ip -n "$NS_B" link set "$NETIF2" netns $$ 2>/dev/null
+	fi
 	ip netns del "$NS_A" 2>/dev/null
 	ip netns del "$NS_B" 2>/dev/null
 	rm -rf "$scratch"
