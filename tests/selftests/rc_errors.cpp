@@ -952,7 +952,7 @@ void transition_table(const Sides &sides, const Link &link)
 {
     StateBench bench(sides, link);
     const auto legal = [](int from, int to) {
-        if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
+        if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
             return true;
         switch (from) {
         case IBV_QPS_RESET:
@@ -973,9 +973,6 @@ void transition_table(const Sides &sides, const Link &link)
                            IBV_QPS_ERR}) {
         for (const int to : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD,
                              IBV_QPS_SQE, IBV_QPS_ERR}) {
-            // The specification allows it, the kernel's own table does not.
-            if (from == IBV_QPS_RESET && to == IBV_QPS_ERR)
-                continue;
             const auto f = static_cast<ibv_qp_state>(from);
             const auto t = static_cast<ibv_qp_state>(to);
             Modify step = bench.step(t);

@@ -57,9 +57,8 @@ std::uint64_t walk(const std::uint8_t* bytes, const rocev2_opcode_info& op)
     if (op.flags & ROCEV2_F_AETH) {
         const auto aeth = take<rocev2_aeth>(bytes, at, op.hdr_len);
         require(rocev2_aeth_msn(&aeth) <= ROCEV2_MSN_MASK, "MSN wider than 24 bits");
-        const std::uint8_t value = rocev2_aeth_syndrome(&aeth) & ROCEV2_AETH_VALUE_MASK;
-        require(rocev2_rnr_timer_ns(value) <= 655'360'000, "RNR timer above 655.36 ms");
-        sum += rocev2_credit_decode(value);
+        require(rocev2_rnr_timer_ns(rocev2_aeth_syndrome(&aeth) & ROCEV2_AETH_VALUE_MASK) <= 655'360'000,
+                "RNR timer above 655.36 ms");
     }
     if (op.flags & ROCEV2_F_ATOMICACK)
         sum += be64_to_cpu(take<rocev2_atomicacketh>(bytes, at, op.hdr_len).orig);
