@@ -5,8 +5,9 @@
 #include_next <linux/slab.h>
 
 #ifndef kzalloc_obj
-/* the newest takes allocation flags too, GFP_KERNEL by default; nobody here passes them */
-#define kzalloc_obj(obj) kzalloc(sizeof(obj), GFP_KERNEL)
+/* allocation flags may follow; GFP_KERNEL if none do */
+#define __second(first, second, ...) second
+#define kzalloc_obj(obj, ...) kzalloc(sizeof(obj), __second(0, ##__VA_ARGS__, GFP_KERNEL))
 #endif
 
 #endif

@@ -17,7 +17,7 @@ static struct rocev2_av *make_av(struct ib_ah *ibah, const struct rdma_ah_attr *
 
 	if (attr->type != RDMA_AH_ATTR_TYPE_ROCE)
 		return ERR_PTR(-EINVAL);
-	av = kzalloc(sizeof(*av), gfp);
+	av = kzalloc_obj(*av, gfp);
 	if (!av)
 		return ERR_PTR(-ENOMEM);
 	av->pd = ibah->pd;

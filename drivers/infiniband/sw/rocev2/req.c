@@ -250,7 +250,8 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 		/* the union member is a host-order key here */
 		ieth->rkey = cpu_to_be32((__force u32)wqe->imm);
 	}
-	if (len && rocev2_req_gather(qp, wqe, from, len, (void *)bth + info->hdr_len) != ROCEV2_MR_OK) {
+	if (len && rocev2_req_gather(qp, wqe, from, len, (void *)bth + info->hdr_len) !=
+	    ROCEV2_MR_OK) {
 		kfree_skb(skb);
 		return false;
 	}
@@ -437,8 +438,8 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 		return false;
 	}
 	/* time a round trip: of a packet sent for the first time that is answered at once */
-	if (!req->rtt_start && qp->service == ROCEV2_SVC_RC && packets == 1 && req->psn == req->max_psn &&
-	    req->psn == wqe->last_psn) {
+	if (!req->rtt_start && qp->service == ROCEV2_SVC_RC && packets == 1 &&
+	    req->psn == req->max_psn && req->psn == wqe->last_psn) {
 		req->rtt_psn = req->psn;
 		req->rtt_start = ktime_get();
 	}
