@@ -41,7 +41,11 @@ void MountOrFail(const char *source, const fs::path &target, const char *type, u
         ChildFails("mount on", target.string());
 }
 
-/* In the child: a mount namespace with /proc, /dev and the binds, then chroot. */
+/*
+ * In the child: a mount namespace with /proc, /dev, an empty /tmp and the binds, then chroot.
+ * /tmp is for this command alone: make names its job server's pipe by its PID, which in a PID
+ * namespace is always the same.
+ */
 void EnterJail(const Jail &jail)
 {
     if (unshare(CLONE_NEWNS) != 0)
@@ -49,6 +53,7 @@ void EnterJail(const Jail &jail)
     MountOrFail("none", "/", nullptr, MS_REC | MS_PRIVATE);
     MountOrFail("proc", jail.root / "proc", "proc", 0);
     MountOrFail("/dev", jail.root / "dev", nullptr, MS_BIND | MS_REC);
+    MountOrFail("tmpfs", jail.root / "tmp", "tmpfs", MS_NOSUID | MS_NODEV);
     for (const Bind &bind : jail.binds) {
         const fs::path target = jail.root / bind.target.relative_path();
         std::error_code ignored;
