@@ -15,7 +15,7 @@ enum Place { kFirst, kMiddle, kLast, kOnly };
 struct Row {
     rocev2_op_class cls;
     Place place;
-    std::string headers;  // in wire order: r=RETH a=AETH t=AtomicETH k=AtomicAckETH i=ImmDt v=IETH d=DETH
+    std::string headers;  // in wire order: r=RETH a=AETH t=AtomicETH k=AtomicAckETH i=ImmDt v=IETH d=DETH f=FETH
     bool payload;
     bool receive;   // takes a receive WQE
     bool response;  // travels from responder to requester
@@ -46,6 +46,8 @@ const std::map<int, Row> kTable = {
     {0x14, {ROCEV2_CLASS_ATOMIC, kOnly, "t", false, false, false}},
     {0x16, {ROCEV2_CLASS_SEND, kLast, "v", true, true, false}},
     {0x17, {ROCEV2_CLASS_SEND, kOnly, "v", true, true, false}},
+    {0x1c, {ROCEV2_CLASS_FLUSH, kOnly, "fr", false, false, false}},
+    {0x1d, {ROCEV2_CLASS_ATOMIC_WRITE, kOnly, "r", true, false, false}},
     // UC
     {0x20, {ROCEV2_CLASS_SEND, kFirst, "", true, true, false}},
     {0x21, {ROCEV2_CLASS_SEND, kMiddle, "", true, true, false}},
@@ -72,7 +74,7 @@ struct Header {
 const std::map<char, Header> kHeaders = {
     {'r', {ROCEV2_F_RETH, 16}},     {'a', {ROCEV2_F_AETH, 4}}, {'t', {ROCEV2_F_ATOMICETH, 28}},
     {'k', {ROCEV2_F_ATOMICACK, 8}}, {'i', {ROCEV2_F_IMMDT, 4}}, {'v', {ROCEV2_F_IETH, 4}},
-    {'d', {ROCEV2_F_DETH, 8}},
+    {'d', {ROCEV2_F_DETH, 8}},      {'f', {ROCEV2_F_FETH, 4}},
 };
 
 constexpr int kCnp = 0x81;

@@ -39,6 +39,10 @@ static enum ib_wc_opcode wc_opcode(u8 opcode)
 		return IB_WC_LOCAL_INV;
 	case IB_WR_REG_MR:
 		return IB_WC_REG_MR;
+	case ROCEV2_WR_FLUSH:
+		return (enum ib_wc_opcode)ROCEV2_WC_FLUSH;
+	case ROCEV2_WR_ATOMIC_WRITE:
+		return (enum ib_wc_opcode)ROCEV2_WC_ATOMIC_WRITE;
 	default:
 		return IB_WC_SEND;
 	}
@@ -418,12 +422,12 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 	u64 off;
 	u32 len;
 
-	if (!wqe || wqe->opcode != IB_WR_RDMA_READ)
+	if (!wqe || (wqe->opcode != IB_WR_RDMA_READ && !rocev2_comp_is_placement(wqe->opcode)))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	if (!response_in_order(qp, buf->psn))
 		return keep_response(qp, skb);
 	off = (u64)(u32)rocev2_psn_diff(buf->psn, wqe->first_psn) << qp->mtu_shift;
-	len = min_t(u64, wqe->length - off, qp->mtu);
+	len = rocev2_comp_is_placement(wqe->opcode) ? 0 : min_t(u64, wqe->length - off, qp->mtu);
 	if (buf->payload_len != len || !read_opcode_ok(qp, wqe, buf)) {
 		rocev2_comp_fail(qp, IB_WC_BAD_RESP_ERR);
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
@@ -448,7 +452,8 @@ static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct 
 	u64 orig = be64_to_cpu(ack->orig);
 	struct rocev2_src src = { .buf = &orig };
 
-	if (!wqe || !rocev2_comp_is_rd(wqe->opcode) || wqe->opcode == IB_WR_RDMA_READ)
+	if (!wqe || !rocev2_comp_is_rd(wqe->opcode) || wqe->opcode == IB_WR_RDMA_READ ||
+	    rocev2_comp_is_placement(wqe->opcode))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	if (!response_in_order(qp, buf->psn))
 		return keep_response(qp, skb);

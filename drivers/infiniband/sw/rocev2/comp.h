@@ -10,6 +10,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "rx.h"
+#include "uapi_new.h"
 
 struct rocev2_qp;
 struct rocev2_send_wqe;
@@ -31,10 +32,17 @@ void rocev2_comp_update_deadline(struct rocev2_qp *qp);
 /* when the timer must fire next; 0: never */
 ktime_t rocev2_comp_next_deadline(const struct rocev2_qp *qp);
 
+/* annex A19: answered by an empty READ response */
+static inline bool rocev2_comp_is_placement(u8 opcode)
+{
+	return opcode == ROCEV2_WR_FLUSH || opcode == ROCEV2_WR_ATOMIC_WRITE;
+}
+
+/* a request whose response carries more than an acknowledgment; limited by max_rd_atomic */
 static inline bool rocev2_comp_is_rd(u8 opcode)
 {
 	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD || rocev2_comp_is_placement(opcode);
 }
 
 /* executed by the requester itself: no packets, no PSNs */

@@ -32,6 +32,7 @@
 #include "rxq.h"
 #include "ring.h"
 #include "srq.h"
+#include "uapi_new.h"
 #include "wire.h"
 
 /* 4.096 us * 2^n that an ACK may need on this host beyond the wire: 16 ms */
@@ -72,6 +73,9 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_SRQ_RESIZE |
 				 IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B |
 				 IB_DEVICE_MEM_MGT_EXTENSIONS;
+	/* kernels that do not know the access flag do not let it through either */
+	if (IB_ACCESS_SUPPORTED & ROCEV2_ACCESS_FLUSH_GLOBAL)
+		attr->device_cap_flags |= ROCEV2_DEVICE_FLUSH_GLOBAL | ROCEV2_DEVICE_ATOMIC_WRITE;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY;
 	attr->max_send_sge = ROCEV2_MAX_SGE;
 	attr->max_recv_sge = ROCEV2_MAX_SGE;

@@ -20,12 +20,14 @@
 
 #include "mr.h"
 #include "rocev2.h"
+#include "uapi_new.h"
 
 #define ROCEV2_MAX_KEY_INDEX	((1u << 24) - 1)
 
 #define SUPPORTED_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
 				 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
-				 IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL)
+				 IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB |	\
+				 ROCEV2_ACCESS_FLUSH_GLOBAL | IB_ACCESS_OPTIONAL)
 
 /*
  * Reserve an index and make the key of it. The variant changes each time the

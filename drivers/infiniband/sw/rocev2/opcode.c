@@ -17,6 +17,7 @@
 #define IMM	sizeof(struct rocev2_immdt)
 #define IETH	sizeof(struct rocev2_ieth)
 #define DETH	sizeof(struct rocev2_deth)
+#define FETH	sizeof(struct rocev2_feth)
 
 /* the CNP's body: 16 reserved bytes where other packets have extended headers */
 #define CNP_RSVD	16
@@ -83,6 +84,12 @@ const struct rocev2_opcode_info rocev2_opcodes[256] = {
 	    E | P | W | ROCEV2_F_IETH, BTH + IETH, BTH),
 	ROW(RC, SEND_ONLY_INV, "SEND Only with Invalidate", SEND,
 	    S | E | P | W | ROCEV2_F_IETH, BTH + IETH, BTH),
+
+	/* annex A19: answered by an empty READ response */
+	ROW(RC, FLUSH, "FLUSH", FLUSH,
+	    S | E | ROCEV2_F_FETH | ROCEV2_F_RETH, BTH + FETH + RETH, 0),
+	ROW(RC, ATOMIC_WRITE, "ATOMIC WRITE", ATOMIC_WRITE,
+	    S | E | P | ROCEV2_F_RETH, BTH + RETH, 0),
 
 	ROW(UC, SEND_FIRST, "SEND First", SEND,
 	    S | P | W, BTH, 0),

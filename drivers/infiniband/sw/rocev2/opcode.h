@@ -43,6 +43,8 @@ enum rocev2_operation {
 	ROCEV2_OP_FETCH_ADD		= 0x14,
 	ROCEV2_OP_SEND_LAST_INV		= 0x16,
 	ROCEV2_OP_SEND_ONLY_INV		= 0x17,
+	ROCEV2_OP_FLUSH			= 0x1c,
+	ROCEV2_OP_ATOMIC_WRITE		= 0x1d,
 };
 
 /* what a packet of this opcode belongs to */
@@ -52,6 +54,8 @@ enum rocev2_op_class {
 	ROCEV2_CLASS_WRITE,
 	ROCEV2_CLASS_READ_REQ,
 	ROCEV2_CLASS_ATOMIC,
+	ROCEV2_CLASS_FLUSH,
+	ROCEV2_CLASS_ATOMIC_WRITE,
 	/* the rest goes to the completer */
 	ROCEV2_CLASS_READ_RESP,
 	ROCEV2_CLASS_ACK,
@@ -71,6 +75,7 @@ enum rocev2_opcode_flags {
 	ROCEV2_F_IETH		= 1 << 9,
 	ROCEV2_F_DETH		= 1 << 10,
 	ROCEV2_F_RECV_WQE	= 1 << 11,	/* the message consumes a receive WQE */
+	ROCEV2_F_FETH		= 1 << 12,
 };
 
 /**

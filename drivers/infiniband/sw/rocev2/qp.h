@@ -78,7 +78,8 @@ struct rocev2_sge {
  * struct rocev2_send_wqe - private, checked copy of a send WQE
  * @wr_id: the consumer's cookie
  * @raddr: remote address; BIND_MW, REG_MR: address of the first byte
- * @compare_add: compare value of a compare-and-swap, addend of a fetch-and-add
+ * @compare_add: compare value of a compare-and-swap, addend of a fetch-and-add, bytes of
+ *	an ATOMIC WRITE as they lie in memory, length of a FLUSH
  * @swap: swap value
  * @bind: BIND_MW: bytes from @raddr on, the region's L_Key, and any key that the window had
  * @rkey: remote key; BIND_MW, REG_MR: the key to give; LOCAL_INV: the key to take

@@ -39,6 +39,10 @@ static bool opcode_known(const struct rocev2_qp *qp, u32 opcode)
 	case IB_WR_ATOMIC_CMP_AND_SWP:
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		return qp->service == ROCEV2_SVC_RC;
+	/* no verb of the kernel's posts these */
+	case ROCEV2_WR_FLUSH:
+	case ROCEV2_WR_ATOMIC_WRITE:
+		return qp->user && qp->service == ROCEV2_SVC_RC;
 	default:
 		return false;
 	}
@@ -104,6 +108,31 @@ static void copy_local(struct rocev2_send_wqe *wqe, const struct rxe_send_wqe *r
 	wqe->status = IB_WC_SUCCESS;
 }
 
+/* the bytes of an ATOMIC WRITE lie where inline data does; a FLUSH has none */
+static enum ib_wc_status copy_placement(struct rocev2_send_wqe *wqe,
+					const struct rxe_send_wqe *ring)
+{
+	const struct rocev2_uapi_flush *flush = (const void *)&ring->wr.wr;
+	u8 type, level;
+
+	if (wqe->opcode == ROCEV2_WR_ATOMIC_WRITE) {
+		wqe->raddr = READ_ONCE(ring->wr.wr.rdma.remote_addr);
+		wqe->rkey = READ_ONCE(ring->wr.wr.rdma.rkey);
+		memcpy(&wqe->compare_add, ring->dma.inline_data, sizeof(wqe->compare_add));
+		return IB_WC_SUCCESS;
+	}
+	wqe->raddr = READ_ONCE(flush->remote_addr);
+	wqe->rkey = READ_ONCE(flush->rkey);
+	wqe->compare_add = READ_ONCE(flush->length);
+	type = READ_ONCE(flush->type);
+	level = READ_ONCE(flush->level);
+	if (!type || type & ~(ROCEV2_FLUSH_GLOBAL | ROCEV2_FLUSH_PERSISTENT) ||
+	    level > ROCEV2_FLUSH_MR)
+		return IB_WC_LOC_QP_OP_ERR;
+	wqe->access = type | level << ROCEV2_FLUSH_LEVEL_SHIFT;
+	return IB_WC_SUCCESS;
+}
+
 /* each field of the ring is read once, the copy is checked, and only the copy is used */
 static void copy_wqe(const struct rocev2_qp *qp, struct rocev2_send_wqe *wqe,
 		     const struct rxe_send_wqe *ring)
@@ -125,6 +154,10 @@ static void copy_wqe(const struct rocev2_qp *qp, struct rocev2_send_wqe *wqe,
 	wqe->opcode = opcode;
 	if (rocev2_comp_is_local(opcode)) {
 		copy_local(wqe, ring);
+		return;
+	}
+	if (rocev2_comp_is_placement(opcode)) {
+		wqe->status = copy_placement(wqe, ring);
 		return;
 	}
 	if (qp->service == ROCEV2_SVC_UD) {
@@ -316,6 +349,35 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	rocev2_tx_send(qp, &qp->path, skb);
 }
 
+static void send_placement(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
+{
+	bool flush = wqe->opcode == ROCEV2_WR_FLUSH;
+	u8 opcode = flush ? ROCEV2_OP_FLUSH : ROCEV2_OP_ATOMIC_WRITE;
+	u32 hdr_len = rocev2_opcodes[opcode].hdr_len;
+	u32 payload = flush ? 0 : sizeof(wqe->compare_add);
+	struct rocev2_reth *reth;
+	struct rocev2_bth *bth;
+	struct sk_buff *skb;
+
+	skb = rocev2_tx_alloc(qp, &qp->path, hdr_len, payload);
+	if (!skb)
+		return;
+	bth = rocev2_tx_bth(skb);
+	rocev2_bth_fill(bth, opcode, 0, false, true, qp->dest_qpn, qp->req.psn);
+	reth = (void *)(bth + 1);
+	if (flush) {
+		struct rocev2_feth *feth = (void *)(bth + 1);
+
+		feth->bits = cpu_to_be32(wqe->access);
+		reth = (void *)(feth + 1);
+	}
+	reth->va = cpu_to_be64(wqe->raddr);
+	reth->rkey = cpu_to_be32(wqe->rkey);
+	reth->len = cpu_to_be32(flush ? (u32)wqe->compare_add : payload);
+	memcpy((void *)bth + hdr_len, &wqe->compare_add, payload);
+	rocev2_tx_send(qp, &qp->path, skb);
+}
+
 /* --- the send queue --- */
 
 static void assign_psns(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
@@ -425,6 +487,8 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 		}
 		if (wqe->opcode == IB_WR_RDMA_READ)
 			packets = send_read(qp, wqe);
+		else if (rocev2_comp_is_placement(wqe->opcode))
+			send_placement(qp, wqe);
 		else
 			send_atomic(qp, wqe);
 	} else if (qp->service == ROCEV2_SVC_UD) {

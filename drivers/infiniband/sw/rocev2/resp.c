@@ -342,6 +342,12 @@ enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff 
 	case ROCEV2_CLASS_ATOMIC:
 		rocev2_resp_atomic(qp, skb);
 		return ROCEV2_RX_DONE;
+	case ROCEV2_CLASS_ATOMIC_WRITE:
+		rocev2_resp_atomic_write(qp, skb);
+		return ROCEV2_RX_DONE;
+	case ROCEV2_CLASS_FLUSH:
+		rocev2_resp_flush_memory(qp, skb);
+		return ROCEV2_RX_DONE;
 	}
 	if (buf->flags & ROCEV2_RX_ACKREQ)
 		qp->recv.ack_due = true;
@@ -357,6 +363,10 @@ enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buf
 		break;
 	case ROCEV2_CLASS_ATOMIC:
 		rocev2_resp_atomic_again(qp, skb);
+		break;
+	case ROCEV2_CLASS_ATOMIC_WRITE:
+	case ROCEV2_CLASS_FLUSH:
+		rocev2_resp_placement_again(qp, skb);
 		break;
 	default:
 		/* its acknowledgment was lost: acknowledge all we have (9.7.5.1.4) */

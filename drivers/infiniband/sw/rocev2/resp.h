@@ -77,6 +77,11 @@ static inline bool rocev2_resp_reads_due(const struct rocev2_qp *qp)
 	return qp->recv.res_due != qp->recv.res_head;
 }
 
+/* resp_placement.c */
+void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb);
+void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb);
+void rocev2_resp_placement_again(struct rocev2_qp *qp, struct sk_buff *skb);
+
 /* resp_atomic.c */
 void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb);
 void rocev2_resp_atomic_again(struct rocev2_qp *qp, struct sk_buff *skb);

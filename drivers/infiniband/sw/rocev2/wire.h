@@ -78,6 +78,21 @@ struct rocev2_deth {
 	__be32	sqpn;		/* resv8, SrcQP(24) */
 } __packed;
 
+/* Flush Extended Transport Header, annex A19: resv26, selectivity level(2), placement type(4) */
+struct rocev2_feth {
+	__be32	bits;
+} __packed;
+
+/* placement types, any of them */
+#define ROCEV2_FLUSH_GLOBAL	0x1u	/* what was written is visible to all */
+#define ROCEV2_FLUSH_PERSISTENT	0x2u	/* ... and survives a loss of power */
+#define ROCEV2_FLUSH_TYPES	0xfu
+/* selectivity levels */
+#define ROCEV2_FLUSH_RANGE	0u	/* the bytes that the RETH names */
+#define ROCEV2_FLUSH_MR		1u	/* the whole region */
+#define ROCEV2_FLUSH_LEVEL_SHIFT 4
+
+static_assert(sizeof(struct rocev2_feth) == 4);
 static_assert(sizeof(struct rocev2_bth) == 12);
 static_assert(sizeof(struct rocev2_reth) == 16);
 static_assert(sizeof(struct rocev2_atomiceth) == 28);
