@@ -645,6 +645,35 @@ void flush(const Sides &sides, Link link)
              "post in ERR");
 }
 
+// A peer that is never ready, asked for ever: no storm of packets, and all arrives once it is.
+void rnr_storm(const Sides &sides, Link link)
+{
+    link.min_rnr_timer = 1; // 10 us
+    link.rnr_retry = 7;     // for ever
+    Bench bench(sides, link);
+    std::array sges{bench.local(0, 64)};
+    const uint64_t before = hw_counter(sides.b, "resp_rnr_nak");
+    for (uint64_t id = 0; id < 16; id++) {
+        ibv_send_wr wr = bench.request(id, IBV_WR_SEND, sges);
+        post_send(bench.pair.a.qp.get(), wr);
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const uint64_t naks = hw_counter(sides.b, "resp_rnr_nak") - before;
+    diag(fmt::format("{} RNR NAKs in a second", naks));
+    require(naks >= 2 && naks < 2000, "{} RNR NAKs in a second", naks);
+    must_be_empty(bench.pair.a.send_cq.get(), "nothing was received yet");
+    for (uint64_t id = 0; id < 16; id++) {
+        std::array target{sge_of(bench.b.window().subspan(id * 64, 64), bench.b.mr.get())};
+        post_recv(bench.pair.b.qp.get(), id, target);
+    }
+    for (uint64_t id = 0; id < 16; id++) {
+        check_wc(must_poll(bench.pair.b.recv_cq.get(), "receive"), IBV_WC_SUCCESS, id,
+                 bench.pair.b.qp.get(), "receive");
+        check_wc(must_poll(bench.pair.a.send_cq.get(), "send"), IBV_WC_SUCCESS, id,
+                 bench.pair.a.qp.get(), "send");
+    }
+}
+
 void read_atomic_limits(const Sides &sides, Link link)
 {
     link.max_rd_atomic = 1;
@@ -952,7 +981,7 @@ void transition_table(const Sides &sides, const Link &link)
 {
     StateBench bench(sides, link);
     const auto legal = [](int from, int to) {
-        if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+        if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
             return true;
         switch (from) {
         case IBV_QPS_RESET:
@@ -973,6 +1002,9 @@ void transition_table(const Sides &sides, const Link &link)
                            IBV_QPS_ERR}) {
         for (const int to : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD,
                              IBV_QPS_SQE, IBV_QPS_ERR}) {
+            // The specification allows it, the kernel's own table does not.
+            if (from == IBV_QPS_RESET && to == IBV_QPS_ERR)
+                continue;
             const auto f = static_cast<ibv_qp_state>(from);
             const auto t = static_cast<ibv_qp_state>(to);
             Modify step = bench.step(t);
@@ -1179,6 +1211,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
     add("local.message_over_the_limit", [&, link] { message_over_the_limit(sides, link); });
 
     add("flush", [&, link] { flush(sides, link); });
+    add("rnr_storm", [&, link] { rnr_storm(sides, link); });
     add("read_atomic.limit_1", [&, link] { read_atomic_limits(sides, link); });
     add("read_atomic.overrun", [&, link] { read_atomic_overrun(sides, link); });
     add("cq_overrun", [&, link] { cq_overrun(sides, link); });

@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 using namespace rocev2::test;
 using std::chrono::milliseconds;
@@ -22,15 +21,6 @@ constexpr uint32_t grh_bytes = 40;
 constexpr uint32_t qkey = 0x11223344;
 // "the one of the QP": any with the high bit
 constexpr uint32_t qkey_of_qp = 0x80000000;
-
-uint64_t hw_counter(const Side &side, const std::string &name)
-{
-    const std::string path = fmt::format("/sys/class/infiniband/{}/ports/{}/hw_counters/{}",
-                                         side.device, side.port, name);
-    uint64_t value = 0;
-    require(static_cast<bool>(std::ifstream(path) >> value), "cannot read {}", path);
-    return value;
-}
 
 // One more than before, in time, and no more than one.
 void counts_once(const Side &side, const std::string &name, uint64_t before)

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 namespace rocev2::test {
 
@@ -115,6 +116,15 @@ Side open_side(const std::string &name, const std::string &device, const std::st
     error = ibv_query_port(context, side.port, &side.port_attr);
     require(!error, "ibv_query_port({}): {}", device, std::strerror(error));
     return side;
+}
+
+uint64_t hw_counter(const Side &side, const std::string &name)
+{
+    const std::string path = fmt::format("/sys/class/infiniband/{}/ports/{}/hw_counters/{}",
+                                         side.device, side.port, name);
+    uint64_t value = 0;
+    require(static_cast<bool>(std::ifstream(path) >> value), "cannot read {}", path);
+    return value;
 }
 
 Sides open_sides(const Options &options)

@@ -107,6 +107,9 @@ std::vector<ibv_gid_entry> gid_table(ibv_context *context, int port);
 Side open_side(const std::string &name, const std::string &device, const std::string &netns,
                int port);
 
+// One of the counters of `rdma statistic`. The kernel gives the same value for a few milliseconds.
+uint64_t hw_counter(const Side &side, const std::string &name);
+
 struct Sides {
     Side a;
     Side b;

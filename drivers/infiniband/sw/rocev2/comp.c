@@ -19,6 +19,14 @@
  */
 #define MIN_ACK_TIMEOUT_NS	(2 * NSEC_PER_MSEC)
 
+/*
+ * The peer's RNR timer is a minimum (9.7.5.2.8). One of 10 us would have both ends in
+ * softirq all the time, for ever with an rnr_retry of 7: wait longer, and longer each
+ * time that nothing has come of it.
+ */
+#define MIN_RNR_WAIT_NS		(100ull * NSEC_PER_USEC)
+#define MAX_RNR_BACKOFF		5
+
 /* --- completing send WQEs --- */
 
 static enum ib_wc_opcode wc_opcode(u8 opcode)
@@ -147,6 +155,7 @@ static void progress(struct rocev2_qp *qp, u32 una_psn)
 	req->window = min(req->window + acked, (u32)ROCEV2_WINDOW);
 	req->una_psn = una_psn;
 	req->progress = true;
+	req->rnr_backoff = 0;
 	req->gap = false;
 	req->nak_wait = false;
 	if (req->rtt_start && rocev2_psn_after(una_psn, req->rtt_psn))
@@ -210,6 +219,9 @@ static void retry(struct rocev2_qp *qp, enum rocev2_counter reason)
 		comp_fatal_nak(qp, req->fatal_nak);
 		return;
 	}
+	/* packets of this turn have answered everything */
+	if (req->una_psn == req->max_psn)
+		return;
 	rocev2_count(qp->dev, reason);
 	trace_rocev2_retry(qp->qpn, req->una_psn, reason);
 	if (!req->retry_left) {
@@ -257,6 +269,7 @@ static void response_missing(struct rocev2_qp *qp)
 static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
 {
 	struct rocev2_req *req = &qp->req;
+	u64 wait;
 
 	rocev2_count(qp->dev, ROCEV2_CNT_REQ_RNR_NAK);
 	/* the peer is there and the request reached it: not a transport retry */
@@ -270,9 +283,13 @@ static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
 		}
 		req->rnr_left--;
 	}
+	wait = max_t(u64, rocev2_rnr_timer_ns(syndrome & ROCEV2_AETH_VALUE_MASK),
+		     MIN_RNR_WAIT_NS << req->rnr_backoff);
+	if (req->rnr_backoff < MAX_RNR_BACKOFF)
+		req->rnr_backoff++;
 	req->rnr_wait = true;
-	req->rnr_until = ktime_add_ns(ktime_get(),
-				      rocev2_rnr_timer_ns(syndrome & ROCEV2_AETH_VALUE_MASK));
+	req->rnr_until = ktime_add_ns(ktime_get(), wait);
+	req->nak_wait = false;
 	/*
 	 * The peer dropped all that was on the way: ask with one packet whether it is ready
 	 * now. QPs that send whole windows into an empty SRQ leave its consumer no time to
@@ -504,7 +521,8 @@ void rocev2_comp_timers(struct rocev2_qp *qp)
 	}
 	if (req->nak_wait && !ktime_before(now, ktime_add_ns(req->went_back, req->rtt))) {
 		retry(qp, req->nak_reason);
-	} else if (req->ack_deadline && !ktime_before(now, req->ack_deadline)) {
+	} else if (req->ack_deadline && !req->progress &&
+		   !ktime_before(now, req->ack_deadline)) {
 		/* a response that was asked for again may be asked for once more */
 		req->gap = false;
 		retry(qp, ROCEV2_CNT_LOCAL_ACK_TIMEOUT);

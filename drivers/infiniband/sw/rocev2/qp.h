@@ -183,6 +183,7 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @max_rd_atomic: how many may be
  * @retry_left: retransmissions before the peer counts as unreachable
  * @rnr_left: RNR retries left; 7 in rnr_retry means no limit
+ * @rnr_backoff: RNR NAKs in a row; the wait doubles with each
  * @rnr_wait: waiting for @rnr_until after an RNR NAK
  * @sqd_notify: raise IB_EVENT_SQ_DRAINED when drained
  * @gap: went back for a lost response at @una_psn; wait for it
@@ -214,6 +215,7 @@ struct rocev2_req {
 	u32	max_rd_atomic;
 	u8	retry_left;
 	u8	rnr_left;
+	u8	rnr_backoff;
 	bool	rnr_wait;
 	bool	sqd_notify;
 	bool	gap;

@@ -624,6 +624,7 @@ void rocev2_req_reset(struct rocev2_qp *qp)
 	req->window = ROCEV2_WINDOW;
 	req->rd_outstanding = 0;
 	req->rnr_wait = false;
+	req->rnr_backoff = 0;
 	req->gap = false;
 	req->acked = false;
 	req->nak_wait = false;
