@@ -252,10 +252,11 @@ int rocev2_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 
 static void put_user_wc(struct ib_uverbs_wc *to, const struct ib_wc *wc)
 {
-	int flags = wc->wc_flags;
+	/* the others mean something else to the library, or nothing */
+	int flags = wc->wc_flags & (IB_WC_GRH | IB_WC_WITH_IMM);
 
-	if (flags & IB_WC_WITH_INVALIDATE)
-		flags = (flags & ~IB_WC_WITH_INVALIDATE) | USER_WC_WITH_INV;
+	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
+		flags |= USER_WC_WITH_INV;
 	*to = (struct ib_uverbs_wc) {
 		.wr_id		= wc->wr_id,
 		.status		= wc->status,
