@@ -41,6 +41,16 @@ untagged_traffic() {
 	between ibv_rc_pingpong -g "$(gid_indices "$DEV_A" 0000:0000:0000:0000:0000:ffff:0a47:0001)" -n 100
 }
 
+loopback_traffic() {
+	local gid server
+
+	gid=$(gid_indices "$DEV_A" $GID_VLAN_A | head -1)
+	timeout 60 ip netns exec "$NS_A" ibv_rc_pingpong -d "$DEV_A" -p 18500 -g "$gid" -n 100 >/dev/null &
+	server=$!
+	eventually listens "$NS_A" 18500 &&
+		on_a timeout 20 ibv_rc_pingpong -d "$DEV_A" -p 18500 -g "$gid" -n 100 $VLAN_A && wait $server
+}
+
 # ib_core would give such a link no addresses
 no_link_on_vlan() {
 	! ip netns exec "$NS_A" rdma link add rocev2_vlan type "$LINK_TYPE" netdev va.5
@@ -54,11 +64,12 @@ lacks_vlan_gid() {
 	! has_vlan_gid
 }
 
-plan 6
+plan 7
 check "VLAN netdevs above the links" make_vlans
 check "their addresses are GIDs" eventually has_vlan_gid
 check "traffic over VLAN GIDs is tagged" tagged_traffic
 check "untagged traffic beside it" untagged_traffic
+check "two QPs of one device over its VLAN GID" loopback_traffic
 check "a link on a VLAN netdev is refused" no_link_on_vlan
 check "GIDs go with the VLAN, the others stay" foreign_vlan_deleted
 finish

@@ -218,6 +218,8 @@ static void send_loopback(struct rocev2_qp *qp, const struct rocev2_path *path,
 	}
 	skb->dev = ndev;
 	skb->pkt_type = PACKET_HOST;
+	if (path->vlan)
+		__vlan_hwaccel_put_tag(skb, htons(ETH_P_8021Q), path->vlan_tci);
 	skb_pull(skb, ETH_HLEN);
 	rocev2_rx_skb(qp->dev, skb);
 }
