@@ -129,6 +129,8 @@ int rocev2_modify_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 int rocev2_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 {
 	*attr = to_rocev2_ah(ibah)->attr;
+	/* ib_core holds the GID reference */
+	attr->grh.sgid_attr = NULL;
 	return 0;
 }
 

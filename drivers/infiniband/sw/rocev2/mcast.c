@@ -165,8 +165,8 @@ static int attach(struct rocev2_dev *dev, struct rocev2_qp *qp, const union ib_g
  *
  * Telling the network (IGMP, MLD) is the business of rdma_cm or the application.
  *
- * Return: 0; also when it was attached already. -EINVAL (not a multicast address),
- * -ENOMEM (memory, or a limit of query_device), -ENODEV (netdev gone).
+ * Return: 0, -EEXIST (it is attached; ib_uverbs does not ask then), -EINVAL (not a
+ * multicast address), -ENOMEM (memory, or a limit of query_device), -ENODEV (netdev gone).
  */
 int rocev2_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {
@@ -184,7 +184,7 @@ int rocev2_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	rtnl_unlock();
 	if (err)
 		kfree(member);
-	return err == -EEXIST ? 0 : err;
+	return err;
 }
 
 /**

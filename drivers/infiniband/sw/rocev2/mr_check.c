@@ -65,11 +65,7 @@ static enum rocev2_mr_status check(const struct rocev2_mr *mr, const struct roce
 		return ROCEV2_MR_BAD_PD;
 	if (mr->qp_serial && mr->qp_serial != qp->serial)
 		return ROCEV2_MR_BAD_KEY;
-	if ((mr->access & access) != access)
-		return ROCEV2_MR_BAD_ACCESS;
-	if (!rocev2_bounds_ok(mr->iova, mr->length, addr, len))
-		return ROCEV2_MR_OUT_OF_BOUNDS;
-	return ROCEV2_MR_OK;
+	return rocev2_mr_allows(mr->access, access, mr->iova, mr->length, addr, len);
 }
 
 enum rocev2_mr_status rocev2_mr_get(struct rocev2_qp *qp, const struct ib_pd *pd, u32 key,

@@ -292,9 +292,12 @@ static void qp_set_state(struct rocev2_qp *qp, enum ib_qp_state state)
 	qp->attr.qp_state = state;
 }
 
-static void qp_enter_error(struct rocev2_qp *qp)
+void rocev2_qp_error(struct rocev2_qp *qp)
 {
+	if (qp->state == IB_QPS_ERR || qp->state == IB_QPS_RESET)
+		return;
 	qp_set_state(qp, IB_QPS_ERR);
+	smp_mb(); /* state stored before producer indices are read; see rocev2_post_recv() */
 	qp->flush_backoff = 1;
 	qp->req.rnr_wait = false;
 	qp->req.nak_wait = false;
@@ -304,13 +307,6 @@ static void qp_enter_error(struct rocev2_qp *qp)
 	/* req_run and resp_flush complete all WQEs with flush errors, now and as they are posted */
 	rocev2_req_flush(qp);
 	rocev2_resp_flush(qp);
-}
-
-void rocev2_qp_error(struct rocev2_qp *qp)
-{
-	/* a QP in RESET has nothing that could fail; it may be on its way out */
-	if (qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET)
-		qp_enter_error(qp);
 }
 
 void rocev2_qp_send_error(struct rocev2_qp *qp)
@@ -701,9 +697,8 @@ static void qp_apply_state(struct rocev2_qp *qp, enum ib_qp_state next)
 		qp_reset(qp);
 		break;
 	case IB_QPS_ERR:
-		/* from any state (IBA 10.3.1): posted receives flush */
-		if (qp->state != IB_QPS_ERR)
-			qp_enter_error(qp);
+		/* also from INIT and RTR: posted receives flush */
+		rocev2_qp_error(qp);
 		break;
 	case IB_QPS_SQD:
 		if (qp->state == IB_QPS_RTS)

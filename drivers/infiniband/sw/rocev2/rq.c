@@ -147,7 +147,11 @@ int rocev2_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	if (qp->user || qp->srq || !(rocev2_qp_state(qp) & ROCEV2_QPS_POST_RECV))
 		return -EINVAL;
 	err = rocev2_rq_post(&qp->rq, wr, bad_wr);
-	/* in the error state the owner flushes it */
+	/*
+	 * In the error state the owner flushes it. The producer index is stored before
+	 * the state is read; pairs with the barrier in rocev2_qp_error().
+	 */
+	smp_mb();
 	if (rocev2_qp_state(qp) & ROCEV2_QPS_FLUSH_RECV)
 		rocev2_qp_kick(qp);
 	return err;
