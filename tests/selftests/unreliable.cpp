@@ -647,16 +647,5 @@ int main(int argc, char **argv)
     app.add_flag("--lossy", lossy, "the link loses packets: only what can be said then");
     CLI11_PARSE(app, argc, argv);
     settle_options("unreliable", options);
-
-    Ktap ktap;
-    Sides sides;
-    try {
-        sides = open_sides(options);
-        select_default_gids(sides, options);
-    } catch (const std::exception &error) {
-        fmt::print("Bail out! {}\n", error.what());
-        return 1;
-    }
-    add_cases(ktap, sides, options, lossy);
-    return ktap.run(options.filters, options.list, options.case_limit_s);
+    return run_on_sides(options, [&](Ktap &ktap, Sides &sides) { add_cases(ktap, sides, options, lossy); });
 }
