@@ -95,6 +95,12 @@ fs::path TestModules(const fs::path &module)
     return fs::weakly_canonical(module.parent_path() / "../../../.." / kTestModules);
 }
 
+std::vector<std::string> StrictArguments(const fs::path &checkout, const Root &root)
+{
+    return {"W=1", "C=1", "CF=-D__CHECK_ENDIAN__",
+            fmt::format("CHECK={}", InRoot(root, checkout, checkout / "tests/rig/sparse").string())};
+}
+
 fs::path BuildDirectory(const fs::path &checkout)
 {
     return checkout / "build";

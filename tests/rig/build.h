@@ -13,6 +13,9 @@ fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::
 /* The directory with the test modules (tests/kmod) that were built along with that rocev2.ko. */
 fs::path TestModules(const fs::path &module);
 
+/* Arguments of a build with W=1 and sparse. */
+std::vector<std::string> StrictArguments(const fs::path &checkout, const Root &root);
+
 /* The directory with all selftests: the scripts, and the programs (unless none are
  * wanted) built in the root they will run in. */
 fs::path BuildSelftests(const fs::path &checkout, const Root &root, bool programs = true);

@@ -87,9 +87,10 @@ std::string CheckPatch(const fs::path &checkout)
 
 std::string StrictBuild(const fs::path &checkout, const Kernel &kernel)
 {
-    const std::vector<std::string> arguments = {"W=1", "C=1", "CF=-D__CHECK_ENDIAN__"};
+    const std::vector<std::string> arguments = StrictArguments(checkout, kernel.root);
     const fs::path module = BuildModule(checkout, kernel, arguments);
-    const std::regex kWarning(R"(\b(warning|error):)");
+    /* the last one is the kernel's word for doing without sparse */
+    const std::regex kWarning(R"(\b(warning|error):|not available or not up to date)");
     std::string found;
 
     for (const std::string &line : SplitLines(ReadFile(ModuleLog(checkout, kernel, arguments))))

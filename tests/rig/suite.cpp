@@ -35,12 +35,12 @@ struct Prepared {
 
 Prepared Prepare(const RunOptions &options, const Kernel &kernel, bool programs = true)
 {
-    const std::vector<std::string> strict = {"W=1", "C=1", "CF=-D__CHECK_ENDIAN__"};
     Prepared prepared{kernel, {}, BuildSelftests(options.checkout, kernel.root, programs)};
 
     if (options.link_type == "rocev2")
         prepared.module =
-            BuildModule(options.checkout, kernel, options.strict_build ? strict : std::vector<std::string>());
+            BuildModule(options.checkout, kernel,
+                        options.strict_build ? StrictArguments(options.checkout, kernel.root) : std::vector<std::string>());
     return prepared;
 }
 
