@@ -85,16 +85,26 @@ std::string CheckPatch(const fs::path &checkout)
     return ReadFile(log);
 }
 
+/*
+ * Debian's headers of 7.x lack the script by which the kernel tries sparse. The UML kernel is of the
+ * same sources.
+ */
+bool HasSparse(const Kernel &kernel)
+{
+    return kernel.name != "qemu-newest";
+}
+
 std::string StrictBuild(const fs::path &checkout, const Kernel &kernel)
 {
     const std::vector<std::string> arguments = StrictArguments(checkout, kernel.root);
     const fs::path module = BuildModule(checkout, kernel, arguments);
-    /* the last one is the kernel's word for doing without sparse */
-    const std::regex kWarning(R"(\b(warning|error):|not available or not up to date)");
+    const std::regex kWarning(R"(\b(warning|error):)");
+    const std::string kWithoutSparse = "not available or not up to date";
     std::string found;
 
     for (const std::string &line : SplitLines(ReadFile(ModuleLog(checkout, kernel, arguments))))
-        if (std::regex_search(line, kWarning))
+        if (std::regex_search(line, kWarning) ||
+            (HasSparse(kernel) && line.find(kWithoutSparse) != std::string::npos))
             found += line + "\n";
     /* The next build would be silent about files that are up to date. */
     if (!found.empty())
@@ -122,7 +132,7 @@ Totals CheckStyle(const fs::path &checkout, const std::vector<Kernel> &kernels)
     checks.Run("SPDX lines", [&] { return CheckLicenceTags(checkout); });
     checks.Run("checkpatch", [&] { return CheckPatch(checkout); });
     for (const Kernel &kernel : kernels)
-        checks.Run(fmt::format("W=1 and sparse, {} ({})", kernel.name, kernel.release),
+        checks.Run(fmt::format("W=1{}, {} ({})", HasSparse(kernel) ? " and sparse" : "", kernel.name, kernel.release),
                    [&] { return StrictBuild(checkout, kernel); });
     return checks.totals();
 }
