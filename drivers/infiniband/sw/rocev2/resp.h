@@ -12,6 +12,7 @@
 #include "rx.h"
 
 struct ib_wc;
+struct rocev2_mr;
 struct rocev2_qp;
 struct rocev2_resp_res;
 
@@ -64,7 +65,7 @@ void rocev2_resp_nak_invalid(struct rocev2_qp *qp, u32 psn);
 u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp);
 
 /* resp_read.c: READs, and the ring of responder resources that atomics share */
-struct rocev2_resp_res *rocev2_resp_res_alloc(struct rocev2_qp *qp);
+struct rocev2_resp_res *rocev2_resp_res_alloc(struct rocev2_qp *qp, u32 packets);
 struct rocev2_resp_res *rocev2_resp_res_find(struct rocev2_qp *qp, u32 psn);
 void rocev2_resp_res_due(struct rocev2_qp *qp, struct rocev2_resp_res *res, u32 psn);
 void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb);
@@ -83,6 +84,8 @@ void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb);
 void rocev2_resp_placement_again(struct rocev2_qp *qp, struct sk_buff *skb);
 
 /* resp_atomic.c */
+u64 *rocev2_resp_get_u64(struct rocev2_qp *qp, u64 va, u32 rkey, int access,
+			 struct rocev2_mr **mr);
 void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb);
 void rocev2_resp_atomic_again(struct rocev2_qp *qp, struct sk_buff *skb);
 

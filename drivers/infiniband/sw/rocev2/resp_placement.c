@@ -4,59 +4,28 @@
  * answered by an empty READ response, take a responder resource for it, and are not
  * executed again when they are repeated.
  */
-#include "mem.h"
 #include "mr.h"
-#include "psn.h"
 #include "qp.h"
 #include "resp.h"
 #include "uapi_new.h"
-
-/* room for the answer; false: refused */
-static bool take_resource(struct rocev2_qp *qp, const struct rocev2_reth *reth)
-{
-	struct rocev2_recv_qp *recv = &qp->recv;
-	struct rocev2_resp_res *res;
-
-	res = rocev2_resp_res_alloc(qp);
-	if (!res) {
-		rocev2_resp_nak_invalid(qp, recv->epsn);
-		return false;
-	}
-	res->va = be64_to_cpu(reth->va);
-	res->rkey = be32_to_cpu(reth->rkey);
-	res->first_psn = recv->epsn;
-	res->start_psn = recv->epsn;
-	res->cur_psn = recv->epsn;
-	res->last_psn = recv->epsn;
-	recv->epsn = rocev2_psn_add(recv->epsn, 1);
-	recv->msn = rocev2_psn_add(recv->msn, 1);
-	res->msn = recv->msn;
-	return true;
-}
 
 void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	const struct rocev2_reth *reth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	u64 va = be64_to_cpu(reth->va), value;
 	struct rocev2_mr *mr;
-	u32 len = sizeof(value);
-	u64 *p;
+	u64 value, *p;
 
-	if (!(qp->attr.qp_access_flags & IB_ACCESS_REMOTE_WRITE) || va & (sizeof(value) - 1) ||
+	if (!(qp->attr.qp_access_flags & IB_ACCESS_REMOTE_WRITE) ||
 	    be32_to_cpu(reth->len) != sizeof(value) || buf->payload_len != sizeof(value)) {
 		rocev2_resp_nak_invalid(qp, buf->psn);
 		return;
 	}
-	if (rocev2_mr_get(qp, qp->ibqp->pd, be32_to_cpu(reth->rkey), va, len,
-			  IB_ACCESS_REMOTE_WRITE, &mr) != ROCEV2_MR_OK) {
-		rocev2_resp_nak_access(qp, buf->psn);
+	p = rocev2_resp_get_u64(qp, be64_to_cpu(reth->va), be32_to_cpu(reth->rkey),
+				IB_ACCESS_REMOTE_WRITE, &mr);
+	if (!p)
 		return;
-	}
-	p = rocev2_mr_map(mr, va, &len);
-	if ((uintptr_t)p & (sizeof(value) - 1)) {
-		rocev2_resp_nak_invalid(qp, buf->psn);
-	} else if (take_resource(qp, reth)) {
+	if (rocev2_resp_res_alloc(qp, 1)) {
 		/* cannot fail: the parser held all lengths against skb->len */
 		WARN_ON_ONCE(skb_copy_bits(skb, buf->payload, &value, sizeof(value)));
 		/* whoever sees it sees the WRITEs before it */
@@ -93,7 +62,7 @@ void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb)
 	}
 	/* what was placed by this CPU before is visible before the answer leaves */
 	smp_mb();
-	take_resource(qp, reth);
+	rocev2_resp_res_alloc(qp, 1);
 }
 
 void rocev2_resp_placement_again(struct rocev2_qp *qp, struct sk_buff *skb)

@@ -17,33 +17,51 @@ static struct rocev2_resp_res *res_at(const struct rocev2_recv_qp *recv, u32 ind
 }
 
 /**
- * rocev2_resp_res_alloc() - an entry for a new READ or atomic
+ * rocev2_resp_res_alloc() - an entry for a new request that has responses
  * @qp: the QP
+ * @packets: how many
+ *
+ * The request takes effect: its responses have the PSNs from the expected one on, which
+ * moves behind them.
  *
  * The oldest entry goes; the requester has its answer, or it would not ask for
  * more than we granted. A repeat of that entry still being sent is given up.
  *
- * Return: the entry, zeroed and due; NULL: more requests outstanding than granted.
+ * Return: the entry, due; NULL: more requests outstanding than granted, refused.
  */
-struct rocev2_resp_res *rocev2_resp_res_alloc(struct rocev2_qp *qp)
+struct rocev2_resp_res *rocev2_resp_res_alloc(struct rocev2_qp *qp, u32 packets)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
 	struct rocev2_resp_res *res;
 
 	if (!recv->res_count)
-		return NULL;
+		goto refuse;
 	while (recv->res_head - recv->res_due >= recv->res_count) {
 		res = res_at(recv, recv->res_due);
 		if (res->due && !res->again)
-			return NULL;
+			goto refuse;
 		res->due = false;
 		recv->res_due++;
 	}
 	res = res_at(recv, recv->res_head++);
-	*res = (struct rocev2_resp_res){ .valid = true, .due = true };
+	*res = (struct rocev2_resp_res){
+		.valid		= true,
+		.due		= true,
+		.first_psn	= recv->epsn,
+		.start_psn	= recv->epsn,
+		.cur_psn	= recv->epsn,
+		.last_psn	= rocev2_psn_add(recv->epsn, packets - 1),
+	};
+	recv->epsn = rocev2_psn_add(res->last_psn, 1);
+	recv->msn = rocev2_psn_add(recv->msn, 1);
+	res->msn = recv->msn;
 	/* the responses acknowledge what came before */
 	recv->ack_due = false;
 	return res;
+
+refuse:
+	rocev2_resp_nak_invalid(qp, recv->epsn);
+	return NULL;
 }
 
 /* the entry that @psn belongs to, or NULL */
@@ -98,7 +116,6 @@ void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
 	u32 len = be32_to_cpu(reth->len);
 	struct rocev2_resp_res *res;
 	struct rocev2_mr *mr;
-	u32 packets;
 
 	if (!(qp->attr.qp_access_flags & IB_ACCESS_REMOTE_READ) || len > ROCEV2_MAX_MSG) {
 		rocev2_resp_nak_invalid(qp, recv->epsn);
@@ -112,22 +129,12 @@ void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
 		}
 		rocev2_mr_put(mr);
 	}
-	res = rocev2_resp_res_alloc(qp);
-	if (!res) {
-		rocev2_resp_nak_invalid(qp, recv->epsn);
+	res = rocev2_resp_res_alloc(qp, len ? ((len - 1) >> qp->mtu_shift) + 1 : 1);
+	if (!res)
 		return;
-	}
-	packets = len ? ((len - 1) >> qp->mtu_shift) + 1 : 1;
 	res->va = va;
 	res->rkey = rkey;
 	res->len = len;
-	res->first_psn = recv->epsn;
-	res->start_psn = recv->epsn;
-	res->cur_psn = recv->epsn;
-	res->last_psn = rocev2_psn_add(recv->epsn, packets - 1);
-	recv->epsn = rocev2_psn_add(res->last_psn, 1);
-	recv->msn = rocev2_psn_add(recv->msn, 1);
-	res->msn = recv->msn;
 }
 
 /*
