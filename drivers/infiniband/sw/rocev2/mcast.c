@@ -3,7 +3,6 @@
 #include <linux/etherdevice.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <linux/jhash.h>
 #include <linux/rculist.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -37,17 +36,11 @@ struct rocev2_mcg {
 	struct rcu_head		rcu;
 };
 
-static struct hlist_head *mcg_bucket(struct rocev2_dev *dev, const union ib_gid *gid)
-{
-	return &dev->mcgs[jhash2((const u32 *)gid->raw, sizeof(*gid) / sizeof(u32), 0) &
-			  ((1 << ROCEV2_GID_HASH_BITS) - 1)];
-}
-
 static struct rocev2_mcg *mcg_find(struct rocev2_dev *dev, const union ib_gid *gid)
 {
 	struct rocev2_mcg *mcg;
 
-	hlist_for_each_entry_rcu(mcg, mcg_bucket(dev, gid), node, lockdep_rtnl_is_held()) {
+	hlist_for_each_entry_rcu(mcg, &dev->mcgs[rocev2_gid_bucket(gid)], node, lockdep_rtnl_is_held()) {
 		if (!memcmp(&mcg->gid, gid, sizeof(*gid)))
 			return mcg;
 	}
@@ -87,7 +80,7 @@ static int mcg_create(struct rocev2_dev *dev, const union ib_gid *gid, struct ro
 	err = dev_mc_add(ndev, mac);
 	if (err)
 		goto err_gid;
-	hlist_add_head_rcu(&mcg->node, mcg_bucket(dev, gid));
+	hlist_add_head_rcu(&mcg->node, &dev->mcgs[rocev2_gid_bucket(gid)]);
 	dev->num_mcgs++;
 	*made = mcg;
 	return 0;

@@ -16,7 +16,6 @@
 
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
-#include <linux/jhash.h>
 #include <linux/netfilter_netdev.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -34,17 +33,11 @@ static struct workqueue_struct *reap_wq;
 
 /* addresses */
 
-static u32 gid_bucket(const union ib_gid *gid)
-{
-	return jhash2((const u32 *)gid->raw, sizeof(*gid) / sizeof(u32), 0) &
-	       ((1 << ROCEV2_GID_HASH_BITS) - 1);
-}
-
 static struct rocev2_gid *gid_find(struct rocev2_dev *dev, const union ib_gid *gid)
 {
 	struct rocev2_gid *entry;
 
-	hlist_for_each_entry_rcu(entry, &dev->gid_hash[gid_bucket(gid)], node,
+	hlist_for_each_entry_rcu(entry, &dev->gid_hash[rocev2_gid_bucket(gid)], node,
 				 lockdep_is_held(&dev->gid_lock)) {
 		if (!memcmp(&entry->gid, gid, sizeof(*gid)))
 			return entry;
@@ -76,7 +69,7 @@ int rocev2_gid_add(struct rocev2_dev *dev, const union ib_gid *gid)
 	if (entry)
 		entry->users++;
 	else
-		hlist_add_head_rcu(&new->node, &dev->gid_hash[gid_bucket(gid)]);
+		hlist_add_head_rcu(&new->node, &dev->gid_hash[rocev2_gid_bucket(gid)]);
 	spin_unlock_bh(&dev->gid_lock);
 	if (entry)
 		kfree(new);

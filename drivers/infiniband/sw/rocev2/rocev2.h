@@ -7,6 +7,7 @@
 #define ROCEV2_H
 
 #include <linux/idr.h>
+#include <linux/jhash.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
 #include <linux/rcupdate.h>
@@ -51,6 +52,13 @@ struct rocev2_gid {
 };
 
 #define ROCEV2_GID_HASH_BITS	6
+
+/* of dev->gid_hash and dev->mcgs */
+static inline u32 rocev2_gid_bucket(const union ib_gid *gid)
+{
+	return jhash2((const u32 *)gid->raw, sizeof(*gid) / sizeof(u32), 0) &
+	       ((1 << ROCEV2_GID_HASH_BITS) - 1);
+}
 
 /* why a link is going away; for the log */
 enum rocev2_gone {
