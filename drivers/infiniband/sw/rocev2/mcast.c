@@ -40,7 +40,8 @@ static struct rocev2_mcg *mcg_find(struct rocev2_dev *dev, const union ib_gid *g
 {
 	struct rocev2_mcg *mcg;
 
-	hlist_for_each_entry_rcu(mcg, &dev->mcgs[rocev2_gid_bucket(gid)], node, lockdep_rtnl_is_held()) {
+	hlist_for_each_entry_rcu(mcg, &dev->mcgs[rocev2_gid_bucket(gid)], node,
+				 lockdep_rtnl_is_held()) {
 		if (!memcmp(&mcg->gid, gid, sizeof(*gid)))
 			return mcg;
 	}
