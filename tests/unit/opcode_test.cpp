@@ -125,7 +125,7 @@ TEST(Opcode, EverythingElseIsUnknown)
         EXPECT_EQ(got.imm_off, 0) << opcode;
         unknown++;
     }
-    EXPECT_EQ(unknown, 256 - 23 - 12 - 2 - 1);
+    EXPECT_EQ(unknown, 256 - 25 - 12 - 2 - 1);
 }
 
 TEST(Opcode, CnpIsNamedAndIgnored)
