@@ -14,11 +14,12 @@ namespace {
 
 /* To build kernels, modules and test programs, and to run RDMA programs. */
 const std::vector<std::string> kPackages = {
-    "bc", "bison", "bzip2", "ca-certificates", "cmake", "cpio", "ethtool", "flex", "g++", "gcc", "ibverbs-providers",
-    "ibverbs-utils", "iperf3", "iproute2", "iputils-ping", "kmod", "libcli11-dev", "libelf-dev", "libfmt-dev",
-    "libgtest-dev", "libibverbs-dev", "libmnl-dev", "libpcap-dev", "librdmacm-dev", "libssl-dev", "make",
-    "nlohmann-json3-dev", "pahole", "patch", "perftest", "pkg-config", "procps", "python3-pyverbs", "rdma-core",
-    "rdmacm-utils", "sparse", "xz-utils"};
+    "bc", "bison", "bzip2", "ca-certificates", "cifs-utils", "cmake", "cpio", "e2fsprogs", "ethtool", "fio", "flex",
+    "g++", "gcc", "ibverbs-providers", "ibverbs-utils", "iperf3", "iproute2", "iputils-ping", "kmod", "ksmbd-tools",
+    "libcli11-dev", "libelf-dev", "libfabric-bin", "libfmt-dev", "libgtest-dev", "libibverbs-dev", "libmnl-dev",
+    "libpcap-dev", "librdmacm-dev", "libssl-dev", "make", "nfs-common", "nfs-kernel-server", "nlohmann-json3-dev",
+    "nvme-cli", "openmpi-bin", "pahole", "patch", "perftest", "pkg-config", "procps", "python3-pyverbs", "rdma-core",
+    "rdmacm-utils", "sparse", "ucx-utils", "xz-utils"};
 
 /* Of the host, when it plays the guest's root. */
 const std::vector<std::string> kHostPackages = {"gcc",  "make",    "libelf1",  "rdma-core", "ibverbs-providers", "ibverbs-utils",
