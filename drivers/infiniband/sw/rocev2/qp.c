@@ -4,6 +4,7 @@
  * how long it lives; post_send and post_recv are in req.c and resp.c's rings.
  *
  * Order of teardown in rocev2_destroy_qp():
+ *  0. out of the verbs object: netlink requests find it no more;
  *  1. out of dev->qps and its multicast groups: the receive path finds it no more;
  *  2. own it, and never give it up: kicks find it RUNNING and leave it alone;
  *  3. drop the verbs object's reference, wait for ready lists to let go;
@@ -467,6 +468,7 @@ int rocev2_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib
 {
 	struct rocev2_ucontext *uc = rdma_udata_to_drv_context(udata, struct rocev2_ucontext,
 							       ibuc);
+	struct rocev2_ib_qp *ib_qp = container_of(ibqp, struct rocev2_ib_qp, ibqp);
 	struct rocev2_dev *dev = to_rocev2_dev(ibqp->device);
 	struct rxe_create_qp_resp resp = {};
 	struct rocev2_qp *qp;
@@ -486,7 +488,8 @@ int rocev2_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib
 	}
 	qp_init_context(qp, dev, ibqp, init);
 	qp->user = udata;
-	container_of(ibqp, struct rocev2_ib_qp, ibqp)->qp = qp;
+	ib_qp->qp = qp;
+	mutex_init(&ib_qp->lock);
 
 	if (rocev2_mr_cache_entries) {
 		qp->cache_mem = kvzalloc(rocev2_mr_cache_bytes(rocev2_mr_cache_entries),
@@ -562,8 +565,10 @@ static void qp_drop_packets(struct rocev2_qp *qp)
  */
 int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
-	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
+	struct rocev2_qp *qp = rocev2_qp_lock(ibqp);
 
+	container_of(ibqp, struct rocev2_ib_qp, ibqp)->qp = NULL;
+	rocev2_qp_unlock(ibqp);
 	xa_erase(&qp->dev->qps, qp->qpn);
 	rocev2_mcast_leave_all(qp);
 	rocev2_qp_own(qp);
@@ -787,13 +792,19 @@ out:
  * @mask: ignored: all attributes are known at no cost
  * @init: filled
  *
- * Return: 0.
+ * ib_core calls it for `rdma resource show qp` too.
+ *
+ * Return: 0, or -EINVAL: it is being destroyed.
  */
 int rocev2_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		    struct ib_qp_init_attr *init)
 {
-	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
+	struct rocev2_qp *qp = rocev2_qp_lock(ibqp);
 
+	if (!qp) {
+		rocev2_qp_unlock(ibqp);
+		return -EINVAL;
+	}
 	rocev2_qp_own(qp);
 	*attr = qp->attr;
 	attr->qp_state = qp->state;
@@ -802,15 +813,16 @@ int rocev2_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	attr->rq_psn = qp->recv.epsn;
 	attr->sq_psn = qp->req.next_psn;
 	attr->sq_draining = qp->state == IB_QPS_SQD && qp->req.una_psn != qp->req.next_psn;
+	init->cap = qp->attr.cap;
+	init->sq_sig_type = qp->sq.sig_all ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
 	rocev2_qp_disown(qp);
+	rocev2_qp_unlock(ibqp);
 
 	init->event_handler = ibqp->event_handler;
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;
 	init->srq = ibqp->srq;
-	init->cap = qp->attr.cap;
-	init->sq_sig_type = qp->sq.sig_all ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
 	init->qp_type = ibqp->qp_type;
 	return 0;
 }

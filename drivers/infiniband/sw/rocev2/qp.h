@@ -24,6 +24,7 @@
 #include <linux/hrtimer.h>
 #include <linux/kref.h>
 #include <linux/llist.h>
+#include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/skbuff.h>
 #include <rdma/ib_verbs.h>
@@ -445,15 +446,36 @@ struct rocev2_qp {
 	struct rcu_head		rcu;
 };
 
-/* what ib_core allocates */
+/**
+ * struct rocev2_ib_qp - what ib_core allocates
+ * @ibqp: the verbs object
+ * @qp: the transport context; NULL once destroy_qp has begun
+ * @lock: @qp, for netlink requests: up to 6.12 nothing keeps `rdma resource` and
+ *	`rdma statistic` from running beside destroy_qp. Outside the QP's ownership
+ */
 struct rocev2_ib_qp {
 	struct ib_qp		ibqp;
 	struct rocev2_qp	*qp;
+	struct mutex		lock;	/* qp */
 };
 
 static inline struct rocev2_qp *to_rocev2_qp(struct ib_qp *ibqp)
 {
 	return container_of(ibqp, struct rocev2_ib_qp, ibqp)->qp;
+}
+
+/* process context: keeps destroy_qp from beginning; NULL when it has already */
+static inline struct rocev2_qp *rocev2_qp_lock(struct ib_qp *ibqp)
+{
+	struct rocev2_ib_qp *ib_qp = container_of(ibqp, struct rocev2_ib_qp, ibqp);
+
+	mutex_lock(&ib_qp->lock);
+	return ib_qp->qp;
+}
+
+static inline void rocev2_qp_unlock(struct ib_qp *ibqp)
+{
+	mutex_unlock(&container_of(ibqp, struct rocev2_ib_qp, ibqp)->lock);
 }
 
 /* verbs, process context */

@@ -80,24 +80,8 @@ int rocev2_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 	return 0;
 }
 
-/**
- * rocev2_fill_res_qp_entry() - ops.fill_res_qp_entry
- * @msg: the netlink message
- * @ibqp: the QP
- *
- * Return: 0 or -EMSGSIZE.
- */
-int rocev2_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
+static int fill_qp(struct sk_buff *msg, struct rocev2_qp *qp)
 {
-	struct rocev2_qp *qp = to_rocev2_qp(ibqp);
-	struct nlattr *nest;
-
-	/* not yet, or no longer, a QP of the data path */
-	if (!qp)
-		return 0;
-	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
-	if (!nest)
-		return -EMSGSIZE;
 	/* the owner changes these as we read: a snapshot for the eye */
 	if (rdma_nl_put_driver_u32(msg, "dest_qpn", READ_ONCE(qp->dest_qpn)) ||
 	    rdma_nl_put_driver_u32(msg, "mtu", READ_ONCE(qp->mtu)) ||
@@ -117,9 +101,34 @@ int rocev2_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
 	    rdma_nl_put_driver_u32(msg, "resp_epsn", READ_ONCE(qp->recv.epsn)) ||
 	    rdma_nl_put_driver_u32(msg, "resp_msn", READ_ONCE(qp->recv.msn)) ||
 	    rdma_nl_put_driver_u64(msg, "mr_cache_hits", READ_ONCE(qp->cache.hits)) ||
-	    rdma_nl_put_driver_u64(msg, "mr_cache_misses", READ_ONCE(qp->cache.misses))) {
-		nla_nest_cancel(msg, nest);
+	    rdma_nl_put_driver_u64(msg, "mr_cache_misses", READ_ONCE(qp->cache.misses)))
 		return -EMSGSIZE;
+	return 0;
+}
+
+/**
+ * rocev2_fill_res_qp_entry() - ops.fill_res_qp_entry
+ * @msg: the netlink message
+ * @ibqp: the QP
+ *
+ * Return: 0 or -EMSGSIZE.
+ */
+int rocev2_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
+{
+	struct rocev2_qp *qp;
+	struct nlattr *nest;
+	int ret = 0;
+
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+	if (!nest)
+		return -EMSGSIZE;
+	qp = rocev2_qp_lock(ibqp);
+	if (qp)
+		ret = fill_qp(msg, qp);
+	rocev2_qp_unlock(ibqp);
+	if (ret) {
+		nla_nest_cancel(msg, nest);
+		return ret;
 	}
 	nla_nest_end(msg, nest);
 	return 0;
