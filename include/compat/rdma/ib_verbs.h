@@ -87,6 +87,47 @@ static struct ib_mr *reg##_compat(struct ib_pd *pd, u64 start, u64 length,	\
 #define RDMA_REG_USER_MR_OPS(reg) .reg_user_mr = reg##_compat,
 #endif
 
+/* an rdma_counter without anything of the driver's in it: older kernels allocate just that */
+#ifdef HAVE_COUNTER_INIT
+struct rdma_counter_only {
+	struct rdma_counter counter;
+};
+
+#define RDMA_COUNTER_OBJ_COMPAT							\
+static void counter_init_nop(struct rdma_counter *counter)			\
+{										\
+}
+
+#define RDMA_COUNTER_OBJ_OPS							\
+	.counter_init = counter_init_nop,					\
+	INIT_RDMA_OBJ_SIZE(rdma_counter, rdma_counter_only, counter),
+#else
+#define RDMA_COUNTER_OBJ_COMPAT
+#define RDMA_COUNTER_OBJ_OPS
+#endif
+
+#ifdef HAVE_COUNTER_BIND_PORT
+#define RDMA_COUNTER_BIND_COMPAT(bind, unbind)
+#define RDMA_COUNTER_BIND_OPS(bind, unbind)					\
+	.counter_bind_qp = (bind),						\
+	.counter_unbind_qp = (unbind),
+#else
+#define RDMA_COUNTER_BIND_COMPAT(bind, unbind)					\
+static int bind##_compat(struct rdma_counter *counter, struct ib_qp *qp)	\
+{										\
+	return bind(counter, qp, counter->port);				\
+}										\
+										\
+static int unbind##_compat(struct ib_qp *qp)					\
+{										\
+	return unbind(qp, qp->port);						\
+}
+
+#define RDMA_COUNTER_BIND_OPS(bind, unbind)					\
+	.counter_bind_qp = bind##_compat,					\
+	.counter_unbind_qp = unbind##_compat,
+#endif
+
 #ifdef HAVE_FILL_RES_SRQ_ENTRY
 #define RDMA_FILL_RES_SRQ_OPS(fill) .fill_res_srq_entry = (fill),
 #else

@@ -106,15 +106,15 @@ static void comp_fatal_nak(struct rocev2_qp *qp, u8 syndrome)
 {
 	switch (syndrome) {
 	case ROCEV2_AETH_NAK_INV_REQ:
-		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_INV_REQ);
+		rocev2_qp_count(qp, ROCEV2_CNT_REQ_REM_INV_REQ);
 		rocev2_comp_fail(qp, IB_WC_REM_INV_REQ_ERR);
 		break;
 	case ROCEV2_AETH_NAK_REM_ACC:
-		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_ACCESS);
+		rocev2_qp_count(qp, ROCEV2_CNT_REQ_REM_ACCESS);
 		rocev2_comp_fail(qp, IB_WC_REM_ACCESS_ERR);
 		break;
 	case ROCEV2_AETH_NAK_REM_OP:
-		rocev2_count(qp->dev, ROCEV2_CNT_REQ_REM_OP);
+		rocev2_qp_count(qp, ROCEV2_CNT_REQ_REM_OP);
 		rocev2_comp_fail(qp, IB_WC_REM_OP_ERR);
 		break;
 	}
@@ -222,10 +222,10 @@ static void retry(struct rocev2_qp *qp, enum rocev2_counter reason)
 	/* packets of this turn have answered everything */
 	if (req->una_psn == req->max_psn)
 		return;
-	rocev2_count(qp->dev, reason);
+	rocev2_qp_count(qp, reason);
 	trace_rocev2_retry(qp->qpn, req->una_psn, reason);
 	if (!req->retry_left) {
-		rocev2_count(qp->dev, ROCEV2_CNT_RETRY_EXCEEDED);
+		rocev2_qp_count(qp, ROCEV2_CNT_RETRY_EXCEEDED);
 		rocev2_comp_fail(qp, IB_WC_RETRY_EXC_ERR);
 		return;
 	}
@@ -271,13 +271,13 @@ static void comp_rnr(struct rocev2_qp *qp, u8 syndrome)
 	struct rocev2_req *req = &qp->req;
 	u64 wait;
 
-	rocev2_count(qp->dev, ROCEV2_CNT_REQ_RNR_NAK);
+	rocev2_qp_count(qp, ROCEV2_CNT_REQ_RNR_NAK);
 	/* the peer is there and the request reached it: not a transport retry */
 	req->retry_left = qp->attr.retry_cnt;
 	/* 7 means for ever (11.2.5.4) */
 	if (qp->attr.rnr_retry != 7) {
 		if (!req->rnr_left) {
-			rocev2_count(qp->dev, ROCEV2_CNT_RNR_RETRY_EXCEEDED);
+			rocev2_qp_count(qp, ROCEV2_CNT_RNR_RETRY_EXCEEDED);
 			rocev2_comp_fail(qp, IB_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}

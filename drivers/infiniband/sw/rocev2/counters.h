@@ -10,6 +10,12 @@
 
 #include <linux/types.h>
 
+/*
+ * A QP counts in those of its port, or in those it is bound to (`rdma statistic qp
+ * bind`, or auto): then ib_core adds them to the port's. Multicast packets are
+ * received once by each member of the group.
+ */
+
 /* op(ENUM, "name") */
 #define ROCEV2_COUNTERS(op)						\
 	/* traffic */							\
@@ -71,10 +77,17 @@ struct rocev2_counters {
 };
 
 struct ib_device;
+struct ib_qp;
+struct rdma_counter;
 struct rdma_hw_stats;
 
 /* counters.c */
 struct rdma_hw_stats *rocev2_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int rocev2_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
+int rocev2_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32 port);
+int rocev2_counter_unbind_qp(struct ib_qp *ibqp, u32 port);
+int rocev2_counter_dealloc(struct rdma_counter *counter);
+struct rdma_hw_stats *rocev2_counter_alloc_stats(struct rdma_counter *counter);
+int rocev2_counter_update_stats(struct rdma_counter *counter);
 
 #endif

@@ -280,15 +280,19 @@ static void rocev2_dealloc_driver(struct ib_device *ibdev)
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->ahs));
 	WARN_ON(!ida_is_empty(&dev->srq_nums));
+	WARN_ON(!xa_empty(&dev->counter_sets));
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->ahs);
 	ida_destroy(&dev->srq_nums);
+	xa_destroy(&dev->counter_sets);
 	free_percpu(dev->counters);
 }
 
 RDMA_CREATE_CQ_COMPAT(rocev2_create_cq, rocev2_create_user_cq)
 RDMA_RESIZE_CQ_COMPAT(rocev2_resize_user_cq)
 RDMA_REG_USER_MR_COMPAT(rocev2_reg_user_mr)
+RDMA_COUNTER_OBJ_COMPAT
+RDMA_COUNTER_BIND_COMPAT(rocev2_counter_bind_qp, rocev2_counter_unbind_qp)
 
 static const struct ib_device_ops rocev2_ops = {
 	.owner			= THIS_MODULE,
@@ -356,6 +360,11 @@ static const struct ib_device_ops rocev2_ops = {
 
 	.alloc_hw_port_stats	= rocev2_alloc_hw_port_stats,
 	.get_hw_stats		= rocev2_get_hw_stats,
+	RDMA_COUNTER_BIND_OPS(rocev2_counter_bind_qp, rocev2_counter_unbind_qp)
+	.counter_dealloc	= rocev2_counter_dealloc,
+	.counter_alloc_stats	= rocev2_counter_alloc_stats,
+	.counter_update_stats	= rocev2_counter_update_stats,
+	RDMA_COUNTER_OBJ_OPS
 
 	.fill_res_cq_entry	= rocev2_fill_res_cq_entry,
 	.fill_res_mr_entry	= rocev2_fill_res_mr_entry,
@@ -399,6 +408,7 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	ida_init(&dev->srq_nums);
+	xa_init_flags(&dev->counter_sets, XA_FLAGS_ALLOC1);
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
 	ibdev->num_comp_vectors = num_possible_cpus();

@@ -29,25 +29,24 @@ static struct rocev2_mr *find_local_dma(struct rocev2_dev *dev, const struct ib_
  * bound or registered anew): that changes no generation, check() sees it in the MR
  * itself, which it reads in any case.
  */
-static struct rocev2_mr *find(struct rocev2_dev *dev, struct rocev2_mr_cache *cache, u32 key)
+static struct rocev2_mr *find(struct rocev2_qp *qp, u32 key)
 {
+	struct rocev2_mr_cache *cache = &qp->cache;
+	struct rocev2_dev *dev = qp->dev;
 	u64 generation = atomic64_read_acquire(&dev->mr_generation);
 	struct rocev2_mr *mr;
 
-	if (cache) {
-		mr = rocev2_mr_cache_lookup(cache, key, generation);
-		if (mr) {
-			rocev2_count(dev, ROCEV2_CNT_MR_CACHE_HIT);
-			return mr;
-		}
-		rocev2_count(dev, ROCEV2_CNT_MR_CACHE_MISS);
+	mr = rocev2_mr_cache_lookup(cache, key, generation);
+	if (mr) {
+		rocev2_qp_count(qp, ROCEV2_CNT_MR_CACHE_HIT);
+		return mr;
 	}
+	rocev2_qp_count(qp, ROCEV2_CNT_MR_CACHE_MISS);
 	mr = xa_load(&dev->mrs, key >> 8);
 	/* keys that do not work would only push others out; check() decides */
 	if (!mr || READ_ONCE(mr->key) != key)
 		return NULL;
-	if (cache)
-		rocev2_mr_cache_insert(cache, key, mr);
+	rocev2_mr_cache_insert(cache, key, mr);
 	return mr;
 }
 
@@ -75,7 +74,7 @@ enum rocev2_mr_status rocev2_mr_get(struct rocev2_qp *qp, const struct ib_pd *pd
 	struct rocev2_mr *mr;
 
 	rcu_read_lock();
-	mr = likely(key) ? find(qp->dev, &qp->cache, key) : find_local_dma(qp->dev, pd);
+	mr = likely(key) ? find(qp, key) : find_local_dma(qp->dev, pd);
 	if (mr && likely(refcount_inc_not_zero(&mr->users))) {
 		/*
 		 * Counted before the key is looked at: either we see that it has stopped

@@ -61,7 +61,7 @@ void rocev2_mr_unbind(struct rocev2_mr *mr)
 enum ib_wc_status rocev2_mr_refuse(struct rocev2_qp *qp, u32 key, enum rocev2_key_verdict why)
 {
 	trace_rocev2_key_refused(qp->qpn, key, why);
-	rocev2_count(qp->dev, ROCEV2_CNT_REQ_MEM_MGMT);
+	rocev2_qp_count(qp, ROCEV2_CNT_REQ_MEM_MGMT);
 	return IB_WC_MW_BIND_ERR;
 }
 

@@ -423,6 +423,7 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 	__skb_queue_head_init(&qp->recv.ahead);
 	__skb_queue_head_init(&qp->req.ahead);
 	qp->dev = dev;
+	qp->counters = dev->counters;
 	qp->ibqp = ibqp;
 	qp->type = init->qp_type;
 	qp->serial = atomic64_inc_return(&last_serial);

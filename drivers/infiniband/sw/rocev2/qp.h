@@ -368,6 +368,8 @@ enum rocev2_qp_flag {
  * @flags: enum rocev2_qp_flag
  * @inflight: packets in the hands of a device
  * @waiters: verbs that wait for ownership; runners step aside
+ * @counters: where it counts: the port's, or those of the rdma_counter it is bound to. Anyone
+ *	reads it under RCU; bind and unbind change it
  * @state: enum ib_qp_state; the owner writes, anyone may read
  * @qpn: our number
  * @serial: no other QP has had it; what windows of type 2 are bound to
@@ -409,6 +411,7 @@ struct rocev2_qp {
 	unsigned long		flags;
 	atomic_t		inflight;
 	atomic_t		waiters;
+	struct rocev2_counters __percpu *counters;
 
 	/* owner */
 	enum ib_qp_state	state ____cacheline_aligned;
@@ -476,6 +479,18 @@ static inline struct rocev2_qp *rocev2_qp_lock(struct ib_qp *ibqp)
 static inline void rocev2_qp_unlock(struct ib_qp *ibqp)
 {
 	mutex_unlock(&container_of(ibqp, struct rocev2_ib_qp, ibqp)->lock);
+}
+
+/* under RCU (bottom halves off): one event of the QP */
+static inline void rocev2_qp_count(const struct rocev2_qp *qp, enum rocev2_counter counter)
+{
+	this_cpu_inc(READ_ONCE(qp->counters)->value[counter]);
+}
+
+static inline void rocev2_qp_count_add(const struct rocev2_qp *qp, enum rocev2_counter counter,
+				       u64 n)
+{
+	this_cpu_add(READ_ONCE(qp->counters)->value[counter], n);
 }
 
 /* verbs, process context */

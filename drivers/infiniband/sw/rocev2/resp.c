@@ -37,27 +37,27 @@ void rocev2_resp_nak(struct rocev2_qp *qp, u32 psn, u8 syndrome, s8 event)
 
 void rocev2_resp_nak_access(struct rocev2_qp *qp, u32 psn)
 {
-	rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_ACCESS);
+	rocev2_qp_count(qp, ROCEV2_CNT_RESP_REM_ACCESS);
 	rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_REM_ACC, IB_EVENT_QP_ACCESS_ERR);
 }
 
 void rocev2_resp_nak_invalid(struct rocev2_qp *qp, u32 psn)
 {
-	rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_INV_REQ);
+	rocev2_qp_count(qp, ROCEV2_CNT_RESP_REM_INV_REQ);
 	rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_INV_REQ, IB_EVENT_QP_REQ_ERR);
 }
 
 /* the receive WQE cannot take the message through no fault of the requester */
 static void resp_nak_operational(struct rocev2_qp *qp, u32 psn)
 {
-	rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_OP);
+	rocev2_qp_count(qp, ROCEV2_CNT_RESP_REM_OP);
 	rocev2_resp_nak(qp, psn, ROCEV2_AETH_NAK_REM_OP, ROCEV2_NO_EVENT);
 }
 
 static void resp_nak_rnr(struct rocev2_qp *qp, u32 psn)
 {
-	rocev2_count(qp->dev, qp->service == ROCEV2_SVC_RC ? ROCEV2_CNT_RESP_RNR_NAK :
-							     ROCEV2_CNT_RX_NO_WQE);
+	rocev2_qp_count(qp, qp->service == ROCEV2_SVC_RC ? ROCEV2_CNT_RESP_RNR_NAK :
+							   ROCEV2_CNT_RX_NO_WQE);
 	rocev2_resp_nak(qp, psn, ROCEV2_AETH_RNR_NAK | qp->recv.min_rnr_timer, ROCEV2_NO_EVENT);
 }
 
@@ -162,7 +162,7 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 	}
 	/* a message has 2^31 bytes at most (C9-26), whatever the WQE could take */
 	if (buf->payload_len > min_t(u64, recv->wqe.length, ROCEV2_MAX_MSG) - recv->received) {
-		rocev2_count(qp->dev, ROCEV2_CNT_RESP_LOCAL_LENGTH);
+		rocev2_qp_count(qp, ROCEV2_CNT_RESP_LOCAL_LENGTH);
 		rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_INV_REQ, ROCEV2_NO_EVENT);
 		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
 		return;
@@ -178,7 +178,7 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		const struct rocev2_ieth *ieth = rocev2_rx_hdr(skb, info->imm_off);
 
 		if (!rocev2_remote_inv(qp, be32_to_cpu(ieth->rkey))) {
-			rocev2_count(qp->dev, ROCEV2_CNT_RESP_REM_ACCESS);
+			rocev2_qp_count(qp, ROCEV2_CNT_RESP_REM_ACCESS);
 			rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_REM_ACC, ROCEV2_NO_EVENT);
 			resp_complete(qp, IB_WC_LOC_ACCESS_ERR, skb);
 			return;
@@ -356,7 +356,7 @@ enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff 
 
 enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	rocev2_count(qp->dev, ROCEV2_CNT_DUPLICATE_REQUEST);
+	rocev2_qp_count(qp, ROCEV2_CNT_DUPLICATE_REQUEST);
 	switch (rocev2_opcodes[rocev2_rx_buf(skb)->opcode].cls) {
 	case ROCEV2_CLASS_READ_REQ:
 		rocev2_resp_read_again(qp, skb);
@@ -381,7 +381,7 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	u32 psn = buf->psn;
 
-	rocev2_count(qp->dev, ROCEV2_CNT_OUT_OF_SEQUENCE);
+	rocev2_qp_count(qp, ROCEV2_CNT_OUT_OF_SEQUENCE);
 	/* one NAK a gap: the requester goes back once (9.7.5.1.3) */
 	if (recv->nak == ROCEV2_AETH_NAK_PSN_SEQ && rocev2_psn_before(psn, recv->nak_psn))
 		psn = recv->nak_psn;

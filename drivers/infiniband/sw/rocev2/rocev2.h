@@ -38,6 +38,7 @@
 #define ROCEV2_MAX_PD		65536
 #define ROCEV2_MAX_AH		65536
 #define ROCEV2_MIN_QPN		16		/* 0 and 1 are SMI and GSI */
+#define ROCEV2_MAX_COUNTER_SETS	65536
 
 struct rocev2_mr;
 struct rocev2_rxq;
@@ -101,7 +102,9 @@ enum rocev2_gone {
  * @num_mcgs: how many (RTNL)
  * @napi_dev: dummy netdev that carries the receive queues' NAPI contexts
  * @rxqs: one receive queue per possible CPU
- * @counters: per-CPU statistics
+ * @counters: per-CPU statistics of what is not counted in a counter set
+ * @counter_sets: rdma_counter.id to struct rocev2_counter_set; its lock keeps one from going
+ * @next_counter_set: where the cyclic search for an id goes on
  */
 struct rocev2_dev {
 	struct ib_device		ibdev;
@@ -139,6 +142,8 @@ struct rocev2_dev {
 	struct net_device		*napi_dev;
 	struct rocev2_rxq __percpu	*rxqs;
 	struct rocev2_counters __percpu	*counters;
+	struct xarray			counter_sets;
+	u32				next_counter_set;
 };
 
 static inline struct rocev2_dev *to_rocev2_dev(struct ib_device *ibdev)

@@ -14,34 +14,29 @@
 #include "trace.h"
 #include "ud.h"
 
-static void rx_count_drop(struct rocev2_dev *dev, struct sk_buff *skb)
+static void rx_free_dropped(struct sk_buff *skb)
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 
-	rocev2_count(dev, buf->reason);
 	trace_rocev2_rx_drop(buf->qpn, buf->psn, buf->opcode, buf->reason);
 	kfree_skb(skb);
 }
 
 /* append to the QP's queue and have its owner run */
-static enum rocev2_rx_verdict rx_queue(struct rocev2_qp *qp, struct sk_buff *skb)
+static void rx_queue(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-
-	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX)
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QUEUE_FULL);
+	rocev2_qp_count(qp, ROCEV2_CNT_RX_PACKETS);
+	rocev2_qp_count_add(qp, ROCEV2_CNT_RX_BYTES, skb->len);
+	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX) {
+		rocev2_rx_buf(skb)->reason = ROCEV2_CNT_RX_QUEUE_FULL;
+		rocev2_qp_count(qp, ROCEV2_CNT_RX_QUEUE_FULL);
+		rx_free_dropped(skb);
+		return;
+	}
 	spin_lock(&qp->rx_queue.lock);
 	__skb_queue_tail(&qp->rx_queue, skb);
 	spin_unlock(&qp->rx_queue.lock);
 	rocev2_qp_kick(qp);
-	return ROCEV2_RX_DONE;
-}
-
-/* one member's copy */
-static void rx_queue_member(struct rocev2_qp *qp, struct sk_buff *skb)
-{
-	if (rx_queue(qp, skb) == ROCEV2_RX_DROP)
-		rx_count_drop(qp->dev, skb);
 }
 
 static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff *skb)
@@ -51,7 +46,7 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff 
 
 	if (unlikely(buf->flags & ROCEV2_RX_MCAST)) {
 		if (buf->qpn != ROCEV2_MCAST_QPN ||
-		    !rocev2_mcast_deliver(dev, skb, rx_queue_member))
+		    !rocev2_mcast_deliver(dev, skb, rx_queue))
 			return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
 		consume_skb(skb);
 		return ROCEV2_RX_DONE;
@@ -59,20 +54,24 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff 
 	qp = xa_load(&dev->qps, buf->qpn);
 	if (!qp)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
-	return rx_queue(qp, skb);
+	rx_queue(qp, skb);
+	return ROCEV2_RX_DONE;
 }
 
 void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 {
 	enum rocev2_rx_verdict verdict;
 
-	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
-	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, skb->len);
 	verdict = rocev2_rx_parse(skb);
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rx_enqueue(dev, skb);
-	if (verdict == ROCEV2_RX_DROP)
-		rx_count_drop(dev, skb);
+	if (verdict != ROCEV2_RX_DROP)
+		return;
+	/* nobody's: what belongs to a QP is counted there */
+	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
+	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, skb->len);
+	rocev2_count(dev, rocev2_rx_buf(skb)->reason);
+	rx_free_dropped(skb);
 }
 
 enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb)
@@ -115,10 +114,12 @@ static struct sk_buff *rx_next_kept(struct sk_buff_head *ahead, u32 psn)
 
 static void rx_finish(struct rocev2_qp *qp, struct sk_buff *skb, enum rocev2_rx_verdict verdict)
 {
-	if (verdict == ROCEV2_RX_DROP)
-		rx_count_drop(qp->dev, skb);
-	else if (verdict != ROCEV2_RX_KEPT)
+	if (verdict == ROCEV2_RX_DROP) {
+		rocev2_qp_count(qp, rocev2_rx_buf(skb)->reason);
+		rx_free_dropped(skb);
+	} else if (verdict != ROCEV2_RX_KEPT) {
 		consume_skb(skb);
+	}
 }
 
 static enum rocev2_rx_verdict rx_dispatch(struct rocev2_qp *qp, struct sk_buff *skb)

@@ -121,7 +121,7 @@ struct sk_buff *rocev2_tx_alloc(struct rocev2_qp *qp, const struct rocev2_path *
 	skb = alloc_skb(TX_HEADROOM + path->len + hdr_len + payload + pad + ROCEV2_ICRC_LEN,
 			GFP_ATOMIC | __GFP_NOWARN);
 	if (unlikely(!skb)) {
-		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 		return NULL;
 	}
 	skb_reserve(skb, TX_HEADROOM);
@@ -212,7 +212,7 @@ static void send_loopback(struct rocev2_qp *qp, const struct rocev2_path *path,
 {
 	/* the address has been removed since the path was made */
 	if (!rocev2_gid_is_local(qp->dev, &path->daddr)) {
-		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 		kfree_skb(skb);
 		return;
 	}
@@ -236,7 +236,7 @@ static void send_members(struct rocev2_qp *qp, const struct rocev2_path *path,
 	if (copy)
 		send_loopback(qp, path, copy, ndev);
 	else
-		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 }
 
 static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
@@ -246,7 +246,7 @@ static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
 
 	/* the netdev's MTU may have shrunk below the QP's */
 	if (unlikely(skb->len - ETH_HLEN > READ_ONCE(ndev->mtu))) {
-		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 		kfree_skb(skb);
 		return;
 	}
@@ -257,7 +257,7 @@ static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
 	tx_charge(qp, skb);
 	err = dev_queue_xmit(skb);
 	if (unlikely(net_xmit_eval(err)))
-		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 }
 
 void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb)
@@ -266,15 +266,15 @@ void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct
 	const struct rocev2_bth *bth = rocev2_tx_bth(skb);
 
 	if (unlikely(!ndev)) {
-		rocev2_count(qp->dev, ROCEV2_CNT_TX_DROPPED);
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 		kfree_skb(skb);
 		return;
 	}
 	finish_headers(qp, path, skb);
 	finish_icrc(skb);
 	skb->protocol = path->ipv6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
-	rocev2_count(qp->dev, ROCEV2_CNT_TX_PACKETS);
-	rocev2_count_add(qp->dev, ROCEV2_CNT_TX_BYTES, skb->len - ETH_HLEN);
+	rocev2_qp_count(qp, ROCEV2_CNT_TX_PACKETS);
+	rocev2_qp_count_add(qp, ROCEV2_CNT_TX_BYTES, skb->len - ETH_HLEN);
 	trace_rocev2_tx(qp->qpn, rocev2_bth_psn(bth), bth->opcode,
 			skb->len - path->len);
 	if (path->mcast)
