@@ -160,6 +160,65 @@ void qp_limits(const Side &side)
     require(wrong.empty(), "{}", wrong);
 }
 
+// Automatic path migration (17.2.8) is not done: nothing says it is, and asking for it is refused
+// without harm to the QP.
+void path_migration(const Sides &sides, const Link &link)
+{
+    const Side &side = sides.a;
+    require(!(side.attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG),
+            "the device claims path migration");
+    require(!(query_port(side).port_cap_flags & IBV_PORT_AUTO_MIGR_SUP),
+            "the port claims path migration");
+    Pair pair = make_pair(sides, link);
+    ibv_qp *qp = pair.a.qp.get();
+    const auto untouched = [&](const char *after) {
+        ibv_qp_attr attr{};
+        ibv_qp_init_attr init{};
+        const int error =
+            ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE | IBV_QP_ALT_PATH, &init);
+        require(!error, "ibv_query_qp: {}", std::strerror(error));
+        require(attr.qp_state == IBV_QPS_RTS, "{}: state {}", after,
+                static_cast<int>(attr.qp_state));
+        require(attr.path_mig_state == IBV_MIG_MIGRATED, "{}: path migration state {}", after,
+                static_cast<int>(attr.path_mig_state));
+        require(attr.alt_port_num == 0 && attr.alt_timeout == 0 && attr.alt_pkey_index == 0 &&
+                    !attr.alt_ah_attr.is_global,
+                "{}: there is an alternate path", after);
+    };
+    untouched("connected");
+
+    Modify alternate;
+    alternate.attr.alt_ah_attr = rtr_step(side, link, 0, sides.b.gid, 0).attr.ah_attr;
+    alternate.attr.alt_port_num = side.port;
+    alternate.attr.alt_timeout = 14;
+    alternate.mask = IBV_QP_ALT_PATH;
+    const auto state = [](ibv_mig_state wanted) {
+        Modify step;
+        step.attr.path_mig_state = wanted;
+        step.mask = IBV_QP_PATH_MIG_STATE;
+        return step;
+    };
+    Modify both = alternate;
+    both.attr.path_mig_state = IBV_MIG_REARM;
+    both.mask |= IBV_QP_PATH_MIG_STATE;
+    struct Try {
+        const char *what;
+        Modify step;
+    };
+    for (const Try &one : {Try{"an alternate path", alternate}, Try{"REARM", state(IBV_MIG_REARM)},
+                           Try{"ARMED", state(IBV_MIG_ARMED)},
+                           Try{"an alternate path and REARM", both}}) {
+        note(one.what);
+        const int error = modify(qp, one.step);
+        require(error == EINVAL, "{}: {}", one.what, error ? std::strerror(error) : "accepted");
+        untouched(one.what);
+    }
+    // what it is anyway
+    must_modify(qp, state(IBV_MIG_MIGRATED), "MIGRATED");
+    untouched("MIGRATED");
+    drain_events(side.context.get());
+}
+
 void cq_limits(const Side &side)
 {
     const auto create = [&](int entries) {
@@ -539,6 +598,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options, size_t mi
              [&, link] { large_mr(sides, link, Paging::mixed, size_t{16} << 20); });
     if (over_4_gib)
         ktap.add("mr.over_4_gib", [&, link] { mr_over_4_gib(sides, link); }, 300);
+    ktap.add("path_migration", [&, link] { path_migration(sides, link); });
     ktap.add("netdev.ipv4_address",
              [&] { gid_follows(sides.a, "10.99.0.1/24", "::ffff:10.99.0.1"); });
     ktap.add("netdev.ipv6_address", [&] { gid_follows(sides.a, "fd99::1/64", "fd99::1"); });
