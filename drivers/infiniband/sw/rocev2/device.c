@@ -336,6 +336,7 @@ static const struct ib_device_ops rocev2_ops = {
 
 	.get_dma_mr		= rocev2_get_dma_mr,
 	RDMA_REG_USER_MR_OPS(rocev2_reg_user_mr)
+	.rereg_user_mr		= rocev2_rereg_user_mr,
 	.dereg_mr		= rocev2_dereg_mr,
 	.alloc_mr		= rocev2_alloc_mr,
 	.map_mr_sg		= rocev2_map_mr_sg,

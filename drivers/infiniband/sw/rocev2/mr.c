@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Registration of memory. Process context.
+ * Keys and what they name: birth and death. Process context.
  *
  * struct rocev2_mr belongs to whoever registered it. Its key is alive while it is
  * in dev->mrs. The data path finds it there or in a QP's translation cache, both
@@ -10,24 +10,15 @@
  * after a grace period. Windows (mw.c) and regions for fast registration
  * (mr_fast.c) live and die the same way.
  */
-#include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/slab.h>
-#include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
-#include <rdma/iter.h>
 
 #include "mr.h"
 #include "rocev2.h"
-#include "uapi_new.h"
 
 #define ROCEV2_MAX_KEY_INDEX	((1u << 24) - 1)
-
-#define SUPPORTED_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
-				 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
-				 IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB |	\
-				 ROCEV2_ACCESS_FLUSH_GLOBAL | IB_ACCESS_OPTIONAL)
 
 /*
  * Reserve an index and make the key of it. The variant changes each time the
@@ -57,6 +48,31 @@ static atomic_t *count_of(struct rocev2_dev *dev, enum rocev2_key_kind kind)
 	return rocev2_key_is_window(kind) ? &dev->num_mws : &dev->num_mrs;
 }
 
+static struct rocev2_mr *make(struct ib_pd *ibpd, enum rocev2_key_kind kind, int access)
+{
+	struct rocev2_dev *dev = to_rocev2_dev(ibpd->device);
+	struct rocev2_mr *mr;
+
+	if (!atomic_add_unless(count_of(dev, kind), 1,
+			       rocev2_key_is_window(kind) ? ROCEV2_MAX_MW : ROCEV2_MAX_MR))
+		return ERR_PTR(-ENOMEM);
+	mr = kzalloc_obj(*mr);
+	if (!mr) {
+		atomic_dec(count_of(dev, kind));
+		return ERR_PTR(-ENOMEM);
+	}
+	mr->dev = dev;
+	mr->ibmr.device = ibpd->device;
+	/* the core sets it too, but only after the key is alive */
+	mr->ibmr.pd = ibpd;
+	mr->kind = kind;
+	mr->access = access;
+	spin_lock_init(&mr->lock);
+	refcount_set(&mr->users, 1);
+	init_completion(&mr->idle);
+	return mr;
+}
+
 /**
  * rocev2_mr_alloc() - make what a key will name
  * @ibpd: its PD
@@ -69,37 +85,39 @@ static atomic_t *count_of(struct rocev2_dev *dev, enum rocev2_key_kind kind)
  */
 struct rocev2_mr *rocev2_mr_alloc(struct ib_pd *ibpd, enum rocev2_key_kind kind, int access)
 {
-	struct rocev2_dev *dev = to_rocev2_dev(ibpd->device);
-	struct rocev2_mr *mr;
+	struct rocev2_mr *mr = make(ibpd, kind, access);
 	int ret;
 
-	if (!atomic_add_unless(count_of(dev, kind), 1,
-			       rocev2_key_is_window(kind) ? ROCEV2_MAX_MW : ROCEV2_MAX_MR))
-		return ERR_PTR(-ENOMEM);
-	mr = kzalloc_obj(*mr);
-	if (!mr) {
-		ret = -ENOMEM;
-		goto err_count;
+	if (IS_ERR(mr))
+		return mr;
+	ret = alloc_key(mr->dev, mr);
+	if (ret) {
+		atomic_dec(count_of(mr->dev, kind));
+		kfree(mr);
+		return ERR_PTR(ret);
 	}
-	ret = alloc_key(dev, mr);
-	if (ret)
-		goto err_free;
-	mr->dev = dev;
-	mr->ibmr.device = ibpd->device;
-	/* the core sets it too, but only after the key is alive */
-	mr->ibmr.pd = ibpd;
-	mr->kind = kind;
-	mr->access = access;
-	spin_lock_init(&mr->lock);
-	refcount_set(&mr->users, 1);
-	init_completion(&mr->idle);
 	return mr;
+}
 
-err_free:
-	kfree(mr);
-err_count:
-	atomic_dec(count_of(dev, kind));
-	return ERR_PTR(ret);
+/**
+ * rocev2_mr_alloc_heir() - make what a key will name instead of what it names now
+ * @old: region of an application
+ * @ibpd: PD of the new one
+ * @access: enum ib_access_flags
+ *
+ * Return: the MR, to be published by rocev2_mr_replace(), or an ERR_PTR.
+ */
+struct rocev2_mr *rocev2_mr_alloc_heir(const struct rocev2_mr *old, struct ib_pd *ibpd, int access)
+{
+	struct rocev2_mr *mr = make(ibpd, old->kind, access);
+
+	if (IS_ERR(mr))
+		return mr;
+	mr->ibmr.lkey = old->ibmr.lkey;
+	mr->ibmr.rkey = old->ibmr.rkey;
+	/* the index is still the other's */
+	mr->dead = true;
+	return mr;
 }
 
 /**
@@ -114,8 +132,55 @@ void rocev2_mr_publish(struct rocev2_mr *mr, u32 key)
 	WARN_ON(xa_err(xa_store(&mr->dev->mrs, mr->ibmr.lkey >> 8, mr, GFP_KERNEL)));
 }
 
+/*
+ * Nobody finds @mr any more: whoever does look it up anew, and nobody copies.
+ * Before, its place in dev->mrs was cleared or taken by another. @key is what it keeps
+ * for those who are counted.
+ */
+static void retire(struct rocev2_mr *mr, u32 key)
+{
+	/* who reads the new generation no longer finds it; pairs with find() */
+	smp_mb__before_atomic();
+	atomic64_inc(&mr->dev->mr_generation);
+	/* send queues that found it before give it no new key */
+	spin_lock_bh(&mr->lock);
+	mr->dead = true;
+	WRITE_ONCE(mr->key, key);
+	spin_unlock_bh(&mr->lock);
+	rocev2_mr_put(mr);
+	wait_for_completion(&mr->idle);
+}
+
 /**
- * rocev2_mr_free() - the key dies, and with it what it names
+ * rocev2_mr_replace() - another region takes over the key, between two packets
+ * @old: region of an application; @old->windows is negative
+ * @mr: from rocev2_mr_alloc_heir()
+ *
+ * Each access sees one of the two, and whole. When this returns nobody copies by the
+ * old one, which is only good for rocev2_mr_free().
+ */
+void rocev2_mr_replace(struct rocev2_mr *old, struct rocev2_mr *mr)
+{
+	mr->dead = false;
+	rocev2_mr_publish(mr, old->key);
+	/* who found the old one and is counted goes on by it */
+	retire(old, old->key);
+}
+
+/**
+ * rocev2_mr_kill() - the key dies
+ * @mr: region without windows, or window
+ *
+ * Returns when no copy is in progress.
+ */
+void rocev2_mr_kill(struct rocev2_mr *mr)
+{
+	xa_erase(&mr->dev->mrs, mr->ibmr.lkey >> 8);
+	retire(mr, 0);
+}
+
+/**
+ * rocev2_mr_free() - the key dies, if it has not yet, and with it what it names
  * @mr: region without windows, or window
  *
  * Returns when no copy is in progress. The memory stays for a grace period:
@@ -125,17 +190,8 @@ void rocev2_mr_free(struct rocev2_mr *mr)
 {
 	struct rocev2_dev *dev = mr->dev;
 
-	xa_erase(&dev->mrs, mr->ibmr.lkey >> 8);
-	/* who reads the new generation no longer finds the key; pairs with find() */
-	smp_mb__before_atomic();
-	atomic64_inc(&dev->mr_generation);
-	/* send queues that found it before give it no new key */
-	spin_lock_bh(&mr->lock);
-	mr->dead = true;
-	WRITE_ONCE(mr->key, 0);
-	spin_unlock_bh(&mr->lock);
-	rocev2_mr_put(mr);
-	wait_for_completion(&mr->idle);
+	if (!mr->dead)
+		rocev2_mr_kill(mr);
 	rocev2_mr_unbind(mr);
 	ib_umem_release(mr->umem);
 	kvfree(mr->table);
@@ -155,7 +211,7 @@ struct ib_mr *rocev2_get_dma_mr(struct ib_pd *ibpd, int access)
 {
 	struct rocev2_mr *mr;
 
-	if (access & ~SUPPORTED_ACCESS)
+	if (access & ~ROCEV2_ACCESS_SUPPORTED)
 		return ERR_PTR(-EOPNOTSUPP);
 	mr = rocev2_mr_alloc(ibpd, ROCEV2_KEY_MR, access);
 	if (IS_ERR(mr))
@@ -164,92 +220,6 @@ struct ib_mr *rocev2_get_dma_mr(struct ib_pd *ibpd, int access)
 	mr->length = U64_MAX;
 	rocev2_mr_publish(mr, mr->ibmr.lkey);
 	return &mr->ibmr;
-}
-
-/*
- * One table entry per block of the largest size in which the pages come: huge pages
- * make it short, and lookup is a shift in any case. The blocks are aligned by the
- * application's address, not by @iova, which has no influence on the pages.
- */
-static int fill_table(struct rocev2_mr *mr, u64 start)
-{
-	/* no log lines for a size that an application chose */
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
-	struct ib_block_iter biter;
-	unsigned long block_size;
-	u64 num, i = 0;
-
-	block_size = ib_umem_find_best_pgsz(mr->umem, PAGE_MASK, start);
-	if (!block_size)
-		return -EINVAL;
-	mr->block_shift = ilog2(block_size);
-	mr->block_offset = start & (block_size - 1);
-	num = rocev2_block_count(mr->block_offset, mr->length, mr->block_shift);
-	/* kvmalloc() stops at INT_MAX; 2^40 bytes of small pages need 2^31 */
-	mr->table = num > INT_MAX / sizeof(*mr->table) / 2 ?
-		    __vmalloc(array_size(num, sizeof(*mr->table)), gfp) :
-		    kvmalloc_array(num, sizeof(*mr->table), gfp);
-	if (!mr->table)
-		return -ENOMEM;
-	/* without a DMA device, DMA addresses are kernel addresses */
-	rdma_umem_for_each_dma_block(mr->umem, &biter, block_size) {
-		if (WARN_ON_ONCE(i == num))
-			return -EINVAL;
-		mr->table[i++] = (void *)(uintptr_t)rdma_block_iter_dma_address(&biter);
-	}
-	return WARN_ON_ONCE(i != num) ? -EINVAL : 0;
-}
-
-/**
- * rocev2_reg_user_mr() - ops.reg_user_mr: register memory of an application
- * @ibpd: the PD
- * @start: its address in the application
- * @length: bytes, up to ROCEV2_MAX_MR_SIZE; 0 makes a key that allows nothing
- * @iova: its address in work requests and on the wire
- * @access: enum ib_access_flags
- * @dmah: must be NULL: there is no DMA to give hints for
- * @udata: unused
- *
- * Return: the MR or an ERR_PTR.
- */
-struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
-				 struct ib_dmah *dmah, struct ib_udata *udata)
-{
-	struct rocev2_mr *mr;
-	int ret;
-
-	if (dmah || access & ~SUPPORTED_ACCESS)
-		return ERR_PTR(-EOPNOTSUPP);
-	if (length > ROCEV2_MAX_MR_SIZE)
-		return ERR_PTR(-EINVAL);
-	/* the last byte has an address, in both spaces */
-	if (length && (start > U64_MAX - (length - 1) || iova > U64_MAX - (length - 1)))
-		return ERR_PTR(-EINVAL);
-
-	mr = rocev2_mr_alloc(ibpd, ROCEV2_KEY_MR, access);
-	if (IS_ERR(mr))
-		return ERR_CAST(mr);
-	mr->iova = iova;
-	mr->length = length;
-	mr->block_shift = PAGE_SHIFT;
-	if (length) {
-		struct ib_umem *umem = ib_umem_get_va(ibpd->device, start, length, access);
-
-		if (IS_ERR(umem)) {
-			ret = PTR_ERR(umem);
-			goto err_free;
-		}
-		mr->umem = umem;
-		ret = fill_table(mr, start);
-		if (ret)
-			goto err_free;
-	}
-	rocev2_mr_publish(mr, mr->ibmr.lkey);
-	return &mr->ibmr;
-
-err_free:
-	rocev2_mr_free(mr);
-	return ERR_PTR(ret);
 }
 
 /**
@@ -265,8 +235,8 @@ int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct rocev2_mr *mr = to_rocev2_mr(ibmr);
 
-	/* negative: from now on none can be bound */
-	if (atomic_cmpxchg(&mr->windows, 0, -1) != 0)
+	/* negative: from now on none can be bound; re-registration has seen to it */
+	if (!mr->dead && atomic_cmpxchg(&mr->windows, 0, -1) != 0)
 		return -EBUSY;
 	rocev2_mr_free(mr);
 	return 0;

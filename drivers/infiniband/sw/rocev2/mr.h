@@ -13,6 +13,13 @@
 
 #include "mr_bounds.h"
 #include "mr_key.h"
+#include "uapi_new.h"
+
+/* what may be asked for when memory is registered */
+#define ROCEV2_ACCESS_SUPPORTED	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
+				 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
+				 IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB |	\
+				 ROCEV2_ACCESS_FLUSH_GLOBAL | IB_ACCESS_OPTIONAL)
 
 struct ib_dmah;
 struct ib_umem;
@@ -38,8 +45,8 @@ struct scatterlist;
  * @region: window: the region it is bound to
  * @qp_serial: window of type 2: the QP that bound it, the only one that may use it
  * @lock: changes of @key and what belongs to it
- * @dead: being deregistered: no key for it any more (@lock)
- * @windows: region: windows bound to it; negative: it is being deregistered
+ * @dead: not in dev->mrs any more, or not yet: no key for it (@lock)
+ * @windows: region: windows bound to it; negative: it is being deregistered or registered anew
  * @fast: region for fast registration: what the next registration takes over
  * @umem: the pinned pages
  * @users: 1 while the key is alive, plus one per copy in progress
@@ -74,13 +81,20 @@ struct rocev2_mr {
 int rocev2_mrs_init(struct rocev2_dev *dev);
 void rocev2_mrs_exit(struct rocev2_dev *dev);
 struct ib_mr *rocev2_get_dma_mr(struct ib_pd *ibpd, int access);
+int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* mr_user.c: ops of ib_device */
 struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
 				 struct ib_dmah *dmah, struct ib_udata *udata);
-int rocev2_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+struct ib_mr *rocev2_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
+				   int access, struct ib_pd *ibpd, struct ib_udata *udata);
 
 /* mr.c: birth and death of what a key names, for all kinds; process context */
 struct rocev2_mr *rocev2_mr_alloc(struct ib_pd *ibpd, enum rocev2_key_kind kind, int access);
 void rocev2_mr_publish(struct rocev2_mr *mr, u32 key);
+struct rocev2_mr *rocev2_mr_alloc_heir(const struct rocev2_mr *old, struct ib_pd *ibpd, int access);
+void rocev2_mr_replace(struct rocev2_mr *old, struct rocev2_mr *mr);
+void rocev2_mr_kill(struct rocev2_mr *mr);
 void rocev2_mr_free(struct rocev2_mr *mr);
 
 /* mr_fast.c: ops of ib_device */

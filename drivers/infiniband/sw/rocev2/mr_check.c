@@ -74,8 +74,18 @@ enum rocev2_mr_status rocev2_mr_get(struct rocev2_qp *qp, const struct ib_pd *pd
 	struct rocev2_mr *mr;
 
 	rcu_read_lock();
+again:
 	mr = likely(key) ? find(qp, key) : find_local_dma(qp->dev, pd);
-	if (mr && likely(refcount_inc_not_zero(&mr->users))) {
+	if (mr && unlikely(!refcount_inc_not_zero(&mr->users))) {
+		/*
+		 * It has died since we found it, maybe for another to take its key
+		 * (rocev2_mr_replace()). Its last user went after the generation was
+		 * raised: this read of users comes before that of the generation.
+		 */
+		smp_rmb();
+		goto again;
+	}
+	if (mr) {
 		/*
 		 * Counted before the key is looked at: either we see that it has stopped
 		 * working, or who stopped it sees us and waits. Pairs with the barrier in
@@ -87,6 +97,7 @@ enum rocev2_mr_status rocev2_mr_get(struct rocev2_qp *qp, const struct ib_pd *pd
 			rocev2_mr_put(mr);
 	}
 	rcu_read_unlock();
+
 	if (unlikely(status != ROCEV2_MR_OK)) {
 		trace_rocev2_mr_check(key, addr, len, access, status);
 		return status;
@@ -94,3 +105,4 @@ enum rocev2_mr_status rocev2_mr_get(struct rocev2_qp *qp, const struct ib_pd *pd
 	*out = mr;
 	return ROCEV2_MR_OK;
 }
+
