@@ -26,7 +26,7 @@ public:
         header()->driver_id = RDMA_DRIVER_RXE;
     }
 
-    // A handle, a number or a file descriptor.
+    // A handle or a number.
     void number(uint16_t id, uint64_t value, uint16_t length = 0) { add(id, length, value); }
     void in(uint16_t id, const void *data, size_t length)
     {
@@ -126,7 +126,7 @@ int reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, uint64_t length, uint64_t iova, i
     command.in(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &offset, sizeof(offset));
     command.in(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &length, sizeof(length));
     command.in(UVERBS_ATTR_REG_DMABUF_MR_IOVA, &iova, sizeof(iova));
-    command.number(UVERBS_ATTR_REG_DMABUF_MR_FD, static_cast<uint64_t>(fd));
+    command.in(UVERBS_ATTR_REG_DMABUF_MR_FD, &fd, sizeof(fd));
     command.number(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, access, sizeof(uint32_t));
     command.out(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr.lkey, sizeof(mr.lkey));
     command.out(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr.rkey, sizeof(mr.rkey));

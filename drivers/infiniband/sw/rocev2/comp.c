@@ -245,8 +245,8 @@ static void packets_missing(struct rocev2_qp *qp, enum rocev2_counter reason)
 {
 	struct rocev2_req *req = &qp->req;
 
-	/* what is missing will not come by asking again */
-	if (req->fatal_nak)
+	/* what is missing will not come by asking again, or will be asked for when there is room */
+	if (req->fatal_nak || req->fault_again)
 		return;
 	if (req->went_back &&
 	    ktime_before(ktime_get(), ktime_add_ns(req->went_back, req->rtt))) {
@@ -414,6 +414,21 @@ static void response_taken(struct rocev2_qp *qp, u32 psn)
 }
 
 /*
+ * On-demand paging: the memory for a response has gone since it was asked for. It is
+ * asked for again when the memory is there, and costs no retry: nothing was lost.
+ */
+static enum rocev2_rx_verdict response_fault(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
+{
+	struct rocev2_req *req = &qp->req;
+
+	req->fault_wait = true;
+	req->fault_again = true;
+	req->nak_wait = false;
+	req->ack_deadline = 0;
+	return rocev2_rx_drop(buf, ROCEV2_CNT_RX_ODP_RESPONSE);
+}
+
+/*
  * Does the opcode stand where it may among the responses (9.7.3)? First and only ones
  * stand where a request began: at the start of the READ or of a part of it, or where
  * the requester went back to; there a middle or last one can still be an answer to
@@ -436,6 +451,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct rocev2_send_wqe *wqe = wqe_of(qp, buf->psn);
+	enum rocev2_mr_status status;
 	u64 off;
 	u32 len;
 
@@ -449,8 +465,10 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 		rocev2_comp_fail(qp, IB_WC_BAD_RESP_ERR);
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	}
-	if (rocev2_sg_write(qp, wqe->sge, wqe->num_sge, off, len, rocev2_payload(skb)) !=
-	    ROCEV2_MR_OK) {
+	status = rocev2_sg_write(qp, wqe->sge, wqe->num_sge, off, len, rocev2_payload(skb));
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT))
+		return response_fault(qp, buf);
+	if (status != ROCEV2_MR_OK) {
 		rocev2_comp_fail(qp, IB_WC_LOC_PROT_ERR);
 		return ROCEV2_RX_DONE;
 	}
@@ -468,13 +486,17 @@ static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct 
 	struct rocev2_send_wqe *wqe = wqe_of(qp, buf->psn);
 	u64 orig = be64_to_cpu(ack->orig);
 	struct rocev2_src src = { .buf = &orig };
+	enum rocev2_mr_status status;
 
 	if (!wqe || !rocev2_comp_is_rd(wqe->opcode) || wqe->opcode == IB_WR_RDMA_READ ||
 	    rocev2_comp_is_placement(wqe->opcode))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	if (!response_in_order(qp, buf->psn))
 		return keep_response(qp, skb);
-	if (rocev2_sg_write(qp, wqe->sge, wqe->num_sge, 0, sizeof(orig), src) != ROCEV2_MR_OK) {
+	status = rocev2_sg_write(qp, wqe->sge, wqe->num_sge, 0, sizeof(orig), src);
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT))
+		return response_fault(qp, buf);
+	if (status != ROCEV2_MR_OK) {
 		rocev2_comp_fail(qp, IB_WC_LOC_PROT_ERR);
 		return ROCEV2_RX_DONE;
 	}
@@ -539,7 +561,7 @@ void rocev2_comp_update_deadline(struct rocev2_qp *qp)
 	 * is sent again, and there is a limit in any case.
 	 */
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->una_psn == req->max_psn ||
-	    req->rnr_wait ||
+	    req->rnr_wait || req->fault_wait ||
 	    (!req->fatal_nak && (req->una_psn == req->psn || !qp->attr.timeout)))
 		req->ack_deadline = 0;
 	else if (!req->ack_deadline || req->progress)

@@ -41,6 +41,7 @@
 	op(RX_QUEUE_FULL,	"rx_drop_queue_full")			\
 	op(RX_RESPONSE,		"rx_drop_response")			\
 	op(RX_NOMEM,		"rx_drop_nomem")			\
+	op(RX_ODP_RESPONSE,	"rx_drop_odp_response")			\
 	/* responder */							\
 	op(OUT_OF_SEQUENCE,	"out_of_sequence")			\
 	op(DUPLICATE_REQUEST,	"duplicate_request")			\
@@ -49,6 +50,7 @@
 	op(RESP_REM_OP,		"resp_remote_op_err")			\
 	op(RESP_LOCAL_LENGTH,	"resp_local_length_error")		\
 	op(RESP_RNR_NAK,	"resp_rnr_nak")				\
+	op(RESP_ODP_RNR_NAK,	"resp_odp_rnr_nak")			\
 	/* requester and completer */					\
 	op(PACKET_SEQ_ERR,	"packet_seq_err")			\
 	op(IMPLIED_NAK_SEQ_ERR,	"implied_nak_seq_err")			\
@@ -61,6 +63,11 @@
 	op(REQ_REM_OP,		"req_remote_op_err")			\
 	op(REQ_MEM_MGMT,	"req_mem_mgmt_errors")			\
 	op(TX_DROPPED,		"tx_dropped")				\
+	/* on-demand paging */						\
+	op(ODP_FAULTS,		"odp_page_faults")			\
+	op(ODP_FAULT_ERRORS,	"odp_page_fault_errors")		\
+	op(ODP_INVALIDATIONS,	"odp_page_invalidations")		\
+	op(ODP_PREFETCHES,	"odp_prefetches")			\
 	/* memory translation caches of all QPs */			\
 	op(MR_CACHE_HIT,	"mr_cache_hit")				\
 	op(MR_CACHE_MISS,	"mr_cache_miss")

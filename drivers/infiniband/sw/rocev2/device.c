@@ -26,6 +26,7 @@
 #include "mcast.h"
 #include "mr.h"
 #include "mw.h"
+#include "odp.h"
 #include "pd.h"
 #include "qp.h"
 #include "restrack.h"
@@ -77,6 +78,7 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	if (IB_ACCESS_SUPPORTED & ROCEV2_ACCESS_FLUSH_GLOBAL)
 		attr->device_cap_flags |= ROCEV2_DEVICE_FLUSH_GLOBAL | ROCEV2_DEVICE_ATOMIC_WRITE;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY;
+	rocev2_odp_caps(attr);
 	attr->max_send_sge = ROCEV2_MAX_SGE;
 	attr->max_recv_sge = ROCEV2_MAX_SGE;
 	attr->max_sge_rd = ROCEV2_MAX_SGE;
@@ -337,6 +339,7 @@ static const struct ib_device_ops rocev2_ops = {
 	.get_dma_mr		= rocev2_get_dma_mr,
 	RDMA_REG_USER_MR_OPS(rocev2_reg_user_mr)
 	.rereg_user_mr		= rocev2_rereg_user_mr,
+	.advise_mr		= rocev2_advise_mr,
 	.dereg_mr		= rocev2_dereg_mr,
 	.alloc_mr		= rocev2_alloc_mr,
 	.map_mr_sg		= rocev2_map_mr_sg,

@@ -10,6 +10,7 @@
 
 #include "rocev2.h"
 #include "mr_cache.h"
+#include "odp.h"
 
 unsigned int rocev2_mr_cache_entries = 256;
 
@@ -62,9 +63,14 @@ static int __init rocev2_init(void)
 {
 	int ret;
 
-	ret = rocev2_netdev_init();
+	ret = rocev2_odp_init();
 	if (ret)
 		return ret;
+	ret = rocev2_netdev_init();
+	if (ret) {
+		rocev2_odp_exit();
+		return ret;
+	}
 	rdma_link_register(&rocev2_link_ops);
 	return 0;
 }
@@ -74,6 +80,7 @@ static void __exit rocev2_exit(void)
 	/* no newlink is running and none starts, once this returns */
 	rdma_link_unregister(&rocev2_link_ops);
 	rocev2_netdev_exit();
+	rocev2_odp_exit();
 	/* kfree_rcu() needs no code of ours, but call_rcu() of objects may */
 	rcu_barrier();
 }

@@ -1,21 +1,85 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Placement: packet bytes into pinned pages and back. Called by responder,
+ * Placement: packet bytes into the consumer's pages and back. Called by responder,
  * requester and completer, in the QP's owner, after the ICRC was found good.
  */
 #include <linux/minmax.h>
 
 #include "mem.h"
+#include "odp.h"
 #include "qp.h"
 #include "srq.h"
 
-enum rocev2_mr_status rocev2_mem_read(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
-				      int access, void *dst)
+/**
+ * struct span - bytes of the consumer's memory that are accessed at once
+ * @pd: the protection domain that the key must be of
+ * @key: lkey or rkey
+ * @addr: first byte
+ * @len: bytes, > 0
+ * @want: bytes from @addr on that this access and those after it will need
+ * @access: enum ib_access_flags that the key must have
+ * @write: they are written
+ * @side: who tries again when a page is not there
+ */
+struct span {
+	const struct ib_pd	*pd;
+	u32			key;
+	u64			addr;
+	u32			len;
+	u64			want;
+	int			access;
+	bool			write;
+	enum rocev2_fault_side	side;
+};
+
+/* the pages of a region with on-demand paging: have them, or start to bring them in */
+static enum rocev2_mr_status odp_begin(struct rocev2_qp *qp, enum rocev2_fault_side side,
+				       struct rocev2_mr *mr, u64 addr, u32 len, u64 want,
+				       bool write)
+{
+	enum rocev2_mr_status status = rocev2_odp_begin(mr, addr, len, write);
+
+	if (status == ROCEV2_MR_NOT_PRESENT)
+		status = rocev2_fault_start(qp, side, mr, addr, len, want, write);
+	return status;
+}
+
+/* find, check, hold; mem_end() must follow */
+static enum rocev2_mr_status mem_begin(struct rocev2_qp *qp, const struct span *s,
+				       struct rocev2_mr **out)
 {
 	enum rocev2_mr_status status;
 	struct rocev2_mr *mr;
 
-	status = rocev2_mr_get(qp, qp->ibqp->pd, key, addr, len, access, &mr);
+	status = rocev2_mr_get(qp, s->pd, s->key, s->addr, s->len, s->access, &mr);
+	if (status != ROCEV2_MR_OK)
+		return status;
+	if (unlikely(mr->odp)) {
+		status = odp_begin(qp, s->side, mr, s->addr, s->len, s->want, s->write);
+		if (status != ROCEV2_MR_OK) {
+			rocev2_mr_put(mr);
+			return status;
+		}
+	}
+	*out = mr;
+	return ROCEV2_MR_OK;
+}
+
+static void mem_end(struct rocev2_mr *mr)
+{
+	if (unlikely(mr->odp))
+		rocev2_odp_end(mr);
+	rocev2_mr_put(mr);
+}
+
+static enum rocev2_mr_status mem_read(struct rocev2_qp *qp, const struct span *s, void *dst)
+{
+	enum rocev2_mr_status status;
+	u64 addr = s->addr;
+	struct rocev2_mr *mr;
+	u32 len = s->len;
+
+	status = mem_begin(qp, s, &mr);
 	if (status != ROCEV2_MR_OK)
 		return status;
 	while (len) {
@@ -27,7 +91,7 @@ enum rocev2_mr_status rocev2_mem_read(struct rocev2_qp *qp, u32 key, u64 addr, u
 		addr += n;
 		len -= n;
 	}
-	rocev2_mr_put(mr);
+	mem_end(mr);
 	return ROCEV2_MR_OK;
 }
 
@@ -43,13 +107,15 @@ static void src_copy(struct rocev2_src *src, void *dst, u32 len)
 	}
 }
 
-static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, struct ib_pd *pd, u32 key, u64 addr,
-				       u32 len, int access, struct rocev2_src src)
+static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, const struct span *s,
+				       struct rocev2_src src)
 {
 	enum rocev2_mr_status status;
+	u64 addr = s->addr;
 	struct rocev2_mr *mr;
+	u32 len = s->len;
 
-	status = rocev2_mr_get(qp, pd, key, addr, len, access, &mr);
+	status = mem_begin(qp, s, &mr);
 	if (status != ROCEV2_MR_OK)
 		return status;
 	while (len) {
@@ -60,15 +126,80 @@ static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, struct ib_pd *pd, u
 		addr += n;
 		len -= n;
 	}
-	rocev2_mr_put(mr);
+	mem_end(mr);
 	return ROCEV2_MR_OK;
 }
 
-enum rocev2_mr_status rocev2_mem_write(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
+/* --- the responder's, by R_Key --- */
+
+static struct span remote_span(const struct rocev2_qp *qp, u32 key, u64 addr, u32 len, u64 want,
+			       int access, bool write)
+{
+	return (struct span){
+		.pd = qp->ibqp->pd,
+		.key = key,
+		.addr = addr,
+		.len = len,
+		.want = want,
+		.access = access,
+		.write = write,
+		.side = ROCEV2_FAULT_RESP,
+	};
+}
+
+enum rocev2_mr_status rocev2_mem_read(struct rocev2_qp *qp, u32 key, u64 addr, u32 len, u64 want,
+				      int access, void *dst)
+{
+	const struct span s = remote_span(qp, key, addr, len, want, access, false);
+
+	return mem_read(qp, &s, dst);
+}
+
+enum rocev2_mr_status rocev2_mem_write(struct rocev2_qp *qp, u32 key, u64 addr, u32 len, u64 want,
 				       int access, struct rocev2_src src)
 {
-	return mem_write(qp, qp->ibqp->pd, key, addr, len, access, src);
+	const struct span s = remote_span(qp, key, addr, len, want, access, true);
+
+	return mem_write(qp, &s, src);
 }
+
+enum rocev2_mr_status rocev2_mem_readable(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
+					  u32 first, int access)
+{
+	enum rocev2_mr_status status;
+	struct rocev2_mr *mr;
+
+	status = rocev2_mr_get(qp, qp->ibqp->pd, key, addr, len, access, &mr);
+	if (status != ROCEV2_MR_OK)
+		return status;
+	if (unlikely(mr->odp))
+		status = odp_begin(qp, ROCEV2_FAULT_RESP, mr, addr, first, len, false);
+	if (status == ROCEV2_MR_OK)
+		mem_end(mr);
+	else
+		rocev2_mr_put(mr);
+	return status;
+}
+
+enum rocev2_mr_status rocev2_mem_begin_u64(struct rocev2_qp *qp, u32 key, u64 addr, int access,
+					   struct rocev2_mr **mr, u64 **p)
+{
+	u32 len = sizeof(**p);
+	const struct span s = remote_span(qp, key, addr, len, len, access, true);
+	enum rocev2_mr_status status;
+
+	status = mem_begin(qp, &s, mr);
+	if (status == ROCEV2_MR_OK)
+		*p = rocev2_mr_map(*mr, addr, &len);
+	return status;
+}
+
+void rocev2_mem_end_u64(struct rocev2_mr *mr)
+{
+	mem_end(mr);
+}
+
+/* --- lists of SGEs --- */
 
 /* one step through a list: the part of @sge that holds byte *@from, *@from made relative */
 static u32 sg_part(const struct rocev2_sge *sge, u64 *from, u32 len)
@@ -80,17 +211,34 @@ static u32 sg_part(const struct rocev2_sge *sge, u64 *from, u32 len)
 	return min_t(u64, len, sge->length - *from);
 }
 
+static struct span sge_span(const struct ib_pd *pd, const struct rocev2_sge *sge, u64 from, u32 len,
+			    bool write, enum rocev2_fault_side side)
+{
+	return (struct span){
+		.pd = pd,
+		.key = sge->lkey,
+		.addr = sge->addr + from,
+		.len = len,
+		.want = sge->length - from,
+		.access = write ? IB_ACCESS_LOCAL_WRITE : 0,
+		.write = write,
+		.side = side,
+	};
+}
+
 enum rocev2_mr_status rocev2_sg_read(struct rocev2_qp *qp, const struct rocev2_sge *sge,
 				     u32 num_sge, u64 from, u32 len, void *dst)
 {
 	enum rocev2_mr_status status;
+	struct span s;
 	u32 i, n;
 
 	for (i = 0; len && i < num_sge; i++) {
 		n = sg_part(&sge[i], &from, len);
 		if (!n)
 			continue;
-		status = rocev2_mem_read(qp, sge[i].lkey, sge[i].addr + from, n, 0, dst);
+		s = sge_span(qp->ibqp->pd, &sge[i], from, n, false, ROCEV2_FAULT_REQ);
+		status = mem_read(qp, &s, dst);
 		if (status != ROCEV2_MR_OK)
 			return status;
 		dst += n;
@@ -100,19 +248,20 @@ enum rocev2_mr_status rocev2_sg_read(struct rocev2_qp *qp, const struct rocev2_s
 	return len ? ROCEV2_MR_OUT_OF_BOUNDS : ROCEV2_MR_OK;
 }
 
-static enum rocev2_mr_status sg_write(struct rocev2_qp *qp, struct ib_pd *pd,
-				      const struct rocev2_sge *sge, u32 num_sge, u64 from,
-				      u32 len, struct rocev2_src src)
+static enum rocev2_mr_status sg_write(struct rocev2_qp *qp, const struct ib_pd *pd,
+				      enum rocev2_fault_side side, const struct rocev2_sge *sge,
+				      u32 num_sge, u64 from, u32 len, struct rocev2_src src)
 {
 	enum rocev2_mr_status status;
+	struct span s;
 	u32 i, n;
 
 	for (i = 0; len && i < num_sge; i++) {
 		n = sg_part(&sge[i], &from, len);
 		if (!n)
 			continue;
-		status = mem_write(qp, pd, sge[i].lkey, sge[i].addr + from, n,
-				   IB_ACCESS_LOCAL_WRITE, src);
+		s = sge_span(pd, &sge[i], from, n, true, side);
+		status = mem_write(qp, &s, src);
 		if (status != ROCEV2_MR_OK)
 			return status;
 		if (src.skb)
@@ -128,7 +277,30 @@ static enum rocev2_mr_status sg_write(struct rocev2_qp *qp, struct ib_pd *pd,
 enum rocev2_mr_status rocev2_sg_write(struct rocev2_qp *qp, const struct rocev2_sge *sge,
 				      u32 num_sge, u64 from, u32 len, struct rocev2_src src)
 {
-	return sg_write(qp, qp->ibqp->pd, sge, num_sge, from, len, src);
+	return sg_write(qp, qp->ibqp->pd, ROCEV2_FAULT_REQ, sge, num_sge, from, len, src);
+}
+
+enum rocev2_mr_status rocev2_sg_writable(struct rocev2_qp *qp, const struct rocev2_sge *sge,
+					 u32 num_sge, u64 from, u32 len)
+{
+	enum rocev2_mr_status status;
+	struct rocev2_mr *mr;
+	struct span s;
+	u32 i, n;
+
+	for (i = 0; len && i < num_sge; i++) {
+		n = sg_part(&sge[i], &from, len);
+		if (!n)
+			continue;
+		s = sge_span(qp->ibqp->pd, &sge[i], from, n, true, ROCEV2_FAULT_REQ);
+		status = mem_begin(qp, &s, &mr);
+		if (status != ROCEV2_MR_OK)
+			return status;
+		mem_end(mr);
+		len -= n;
+		from = 0;
+	}
+	return ROCEV2_MR_OK;
 }
 
 enum rocev2_mr_status rocev2_recv_write(struct rocev2_qp *qp, u64 from, u32 len,
@@ -136,7 +308,7 @@ enum rocev2_mr_status rocev2_recv_write(struct rocev2_qp *qp, u64 from, u32 len,
 {
 	const struct rocev2_recv_wqe *wqe = &qp->recv.wqe;
 	/* keys in WQEs of an SRQ are the SRQ's, whose PD may be another */
-	struct ib_pd *pd = qp->srq ? qp->srq->ibsrq.pd : qp->ibqp->pd;
+	const struct ib_pd *pd = qp->srq ? qp->srq->ibsrq.pd : qp->ibqp->pd;
 
-	return sg_write(qp, pd, wqe->sge, wqe->num_sge, from, len, src);
+	return sg_write(qp, pd, ROCEV2_FAULT_RESP, wqe->sge, wqe->num_sge, from, len, src);
 }

@@ -31,12 +31,24 @@ static inline struct rocev2_src rocev2_payload(struct sk_buff *skb)
 	return (struct rocev2_src){ .skb = skb, .off = rocev2_rx_buf(skb)->payload };
 }
 
+/*
+ * By R_Key. ROCEV2_MR_NOT_PRESENT, here and below: nothing was copied, or only a part
+ * of it; the QP is kicked when it is time to try again. @want: bytes from @addr on that
+ * the rest of the message will need too.
+ */
 /* memory -> @dst */
-enum rocev2_mr_status rocev2_mem_read(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
+enum rocev2_mr_status rocev2_mem_read(struct rocev2_qp *qp, u32 key, u64 addr, u32 len, u64 want,
 				      int access, void *dst);
 /* @src -> memory */
-enum rocev2_mr_status rocev2_mem_write(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
+enum rocev2_mr_status rocev2_mem_write(struct rocev2_qp *qp, u32 key, u64 addr, u32 len, u64 want,
 				       int access, struct rocev2_src src);
+/* may all @len bytes be read, and can the @first now? */
+enum rocev2_mr_status rocev2_mem_readable(struct rocev2_qp *qp, u32 key, u64 addr, u32 len,
+					  u32 first, int access);
+/* 8 bytes in place, aligned by @addr, to be written; rocev2_mem_end_u64() must follow */
+enum rocev2_mr_status rocev2_mem_begin_u64(struct rocev2_qp *qp, u32 key, u64 addr, int access,
+					   struct rocev2_mr **mr, u64 **p);
+void rocev2_mem_end_u64(struct rocev2_mr *mr);
 
 /**
  * rocev2_sg_read() - bytes of a scatter/gather list
@@ -52,6 +64,9 @@ enum rocev2_mr_status rocev2_sg_read(struct rocev2_qp *qp, const struct rocev2_s
 /* @src into a scatter/gather list; needs local write access */
 enum rocev2_mr_status rocev2_sg_write(struct rocev2_qp *qp, const struct rocev2_sge *sge,
 				      u32 num_sge, u64 from, u32 len, struct rocev2_src src);
+/* could @len bytes be written into the list now? */
+enum rocev2_mr_status rocev2_sg_writable(struct rocev2_qp *qp, const struct rocev2_sge *sge,
+					 u32 num_sge, u64 from, u32 len);
 /* ... into the receive WQE of the message in progress */
 enum rocev2_mr_status rocev2_recv_write(struct rocev2_qp *qp, u64 from, u32 len,
 					struct rocev2_src src);

@@ -16,6 +16,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "mr.h"
+#include "odp.h"
 #include "rocev2.h"
 
 #define ROCEV2_MAX_KEY_INDEX	((1u << 24) - 1)
@@ -193,8 +194,12 @@ void rocev2_mr_free(struct rocev2_mr *mr)
 	if (!mr->dead)
 		rocev2_mr_kill(mr);
 	rocev2_mr_unbind(mr);
-	ib_umem_release(mr->umem);
-	kvfree(mr->table);
+	if (mr->odp) {
+		rocev2_odp_dereg(mr->odp);
+	} else {
+		ib_umem_release(mr->umem);
+		kvfree(mr->table);
+	}
 	rocev2_fast_free(mr->fast);
 	atomic_dec(count_of(dev, mr->kind));
 	kfree_rcu(mr, rcu);

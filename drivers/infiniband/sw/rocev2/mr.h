@@ -19,12 +19,20 @@
 #define ROCEV2_ACCESS_SUPPORTED	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
 				 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
 				 IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB |	\
-				 ROCEV2_ACCESS_FLUSH_GLOBAL | IB_ACCESS_OPTIONAL)
+				 ROCEV2_ACCESS_FLUSH_GLOBAL | ROCEV2_ACCESS_ODP |	\
+				 IB_ACCESS_OPTIONAL)
+
+#define ROCEV2_ACCESS_ODP	(IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) ?	\
+				 IB_ACCESS_ON_DEMAND : 0)
+
+/* of the addresses in a region's table; odp.h has flags in the bits below */
+#define ROCEV2_TABLE_ALIGN	8ul
 
 struct ib_dmah;
 struct ib_umem;
 struct rocev2_dev;
 struct rocev2_fast;
+struct rocev2_odp;
 struct rocev2_qp;
 struct scatterlist;
 
@@ -41,14 +49,16 @@ struct scatterlist;
  * @dma: covers all of kernel memory at its own addresses (ib_get_dma_mr): no @table
  * @block_shift: log2 of the bytes behind one @table entry: PAGE_SHIFT, or more for huge pages
  * @block_offset: offset of @iova within its block, or of a window within its region's first
- * @table: kernel addresses of the blocks; a window's is its region's
+ * @table: kernel addresses of the blocks, see ROCEV2_TABLE_ALIGN; a window's is its region's
+ * @odp: on-demand paging: the pages behind @table, which come and go; a window's are its
+ *	region's
  * @region: window: the region it is bound to
  * @qp_serial: window of type 2: the QP that bound it, the only one that may use it
  * @lock: changes of @key and what belongs to it
  * @dead: not in dev->mrs any more, or not yet: no key for it (@lock)
  * @windows: region: windows bound to it; negative: it is being deregistered or registered anew
  * @fast: region for fast registration: what the next registration takes over
- * @umem: the pinned pages
+ * @umem: the pinned pages, or with @odp where they are
  * @users: 1 while the key is alive, plus one per copy in progress
  * @idle: completed when @users drops to 0; deregistration waits for it
  * @rcu: QP handlers look keys up under RCU, so the memory lives a grace period longer
@@ -65,6 +75,7 @@ struct rocev2_mr {
 	u8			block_shift;
 	u64			block_offset;
 	void			**table;
+	struct rocev2_odp	*odp;
 	struct rocev2_mr	*region;
 	u64			qp_serial;
 	spinlock_t		lock;	/* changes of key */
@@ -150,19 +161,22 @@ static inline void rocev2_mr_put(struct rocev2_mr *mr)
  * @addr: in the MR's iova space
  * @len: in: bytes wanted; out: how many of them are contiguous at the address
  *
- * O(1) for any MR and page size.
+ * O(1) for any MR and page size. With on-demand paging between rocev2_odp_begin() and
+ * rocev2_odp_end().
  *
  * Return: the address.
  */
 static inline void *rocev2_mr_map(const struct rocev2_mr *mr, u64 addr, u32 *len)
 {
 	struct rocev2_block_pos pos;
+	unsigned long block;
 
 	if (mr->dma)
 		return (void *)(uintptr_t)addr;
 	pos = rocev2_block_pos(mr->iova, mr->block_offset, mr->block_shift, addr);
 	*len = min_t(u64, *len, rocev2_block_left(pos, mr->block_shift));
-	return (char *)mr->table[pos.index] + pos.offset;
+	block = (unsigned long)mr->table[pos.index] & -ROCEV2_TABLE_ALIGN;
+	return (void *)(block + pos.offset);
 }
 
 #endif

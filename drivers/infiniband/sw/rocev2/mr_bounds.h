@@ -17,6 +17,8 @@ enum rocev2_mr_status {
 	ROCEV2_MR_BAD_PD,
 	ROCEV2_MR_BAD_ACCESS,
 	ROCEV2_MR_OUT_OF_BOUNDS,
+	ROCEV2_MR_NOT_PRESENT,	/* on-demand paging: it is being brought in, try again */
+	ROCEV2_MR_NO_PAGE,	/* ... it was tried, and there is no such memory */
 };
 
 /**

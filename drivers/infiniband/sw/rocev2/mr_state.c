@@ -21,7 +21,7 @@
  * When it returns, the memory is no longer touched by this key, as the completion
  * of an invalidation promises to the consumer. It waits for a packet's copy on
  * another CPU at most; whoever is counted runs with preemption off and takes no
- * lock meanwhile.
+ * lock meanwhile but that of on-demand paging, under which nobody waits.
  */
 void rocev2_mr_quiesce(struct rocev2_mr *mr)
 {
@@ -44,6 +44,7 @@ void rocev2_mr_unbind(struct rocev2_mr *mr)
 	if (!mr->region)
 		return;
 	mr->table = NULL;
+	mr->odp = NULL;
 	mr->qp_serial = 0;
 	/* the region may be deregistered from here on: its table was ours too */
 	atomic_dec_return_release(&mr->region->windows);

@@ -14,6 +14,7 @@
 #include <rdma/iter.h>
 
 #include "mr.h"
+#include "odp.h"
 #include "rocev2.h"
 
 /*
@@ -57,8 +58,8 @@ static bool range_ok(u64 start, u64 length, u64 iova)
 	       (!length || (start <= U64_MAX - (length - 1) && iova <= U64_MAX - (length - 1)));
 }
 
-/* pin @length bytes at @start of this process for @mr */
-static int pin(struct rocev2_mr *mr, u64 start, u64 length, u64 iova)
+/* @mr gets @length bytes at @start of this process, pinned if they must be */
+static int get_memory(struct rocev2_mr *mr, u64 start, u64 length, u64 iova)
 {
 	struct ib_umem *umem;
 
@@ -69,6 +70,8 @@ static int pin(struct rocev2_mr *mr, u64 start, u64 length, u64 iova)
 	mr->block_shift = PAGE_SHIFT;
 	if (!length)
 		return 0;
+	if (mr->access & IB_ACCESS_ON_DEMAND)
+		return rocev2_odp_reg(mr, start);
 	umem = ib_umem_get_va(mr->ibmr.device, start, length, mr->access);
 	if (IS_ERR(umem))
 		return PTR_ERR(umem);
@@ -96,12 +99,15 @@ struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 
 
 	if (dmah || access & ~ROCEV2_ACCESS_SUPPORTED)
 		return ERR_PTR(-EOPNOTSUPP);
+	/* implicit on-demand paging: all of the address space */
+	if (access & IB_ACCESS_ON_DEMAND && length == U64_MAX)
+		return ERR_PTR(-EOPNOTSUPP);
 	if (!range_ok(start, length, iova))
 		return ERR_PTR(-EINVAL);
 	mr = rocev2_mr_alloc(ibpd, ROCEV2_KEY_MR, access);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
-	ret = pin(mr, start, length, iova);
+	ret = get_memory(mr, start, length, iova);
 	if (ret) {
 		rocev2_mr_free(mr);
 		return ERR_PTR(ret);
@@ -110,10 +116,14 @@ struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 
 	return &mr->ibmr;
 }
 
-/* is the memory of @mr good for other rights? Pinned for reading it is not for writing. */
+/* is the memory of @mr good for other rights? What is for reading is not for writing. */
 static bool memory_serves(const struct rocev2_mr *mr, int access)
 {
-	return !mr->umem || mr->umem->writable || !ib_access_writable(access);
+	if (!mr->umem)
+		return true;
+	if (!mr->odp != !(access & IB_ACCESS_ON_DEMAND))
+		return false;
+	return mr->umem->writable || !ib_access_writable(access);
 }
 
 /* @heir has the memory of @mr too; rocev2_mr_free() of one of them must not see it */
@@ -127,39 +137,41 @@ static void share_memory(struct rocev2_mr *heir, const struct rocev2_mr *mr)
 	heir->block_offset = mr->block_offset;
 	heir->table = mr->table;
 	heir->umem = mr->umem;
+	heir->odp = mr->odp;
 }
 
 static void forget_memory(struct rocev2_mr *mr)
 {
 	mr->table = NULL;
 	mr->umem = NULL;
+	mr->odp = NULL;
 }
 
 /* same memory as before, in other hands or with other rights; the keys stay */
 static struct ib_mr *rereg_rights(struct rocev2_mr *old, struct ib_pd *ibpd, int access)
 {
-	bool repin = !memory_serves(old, access);
+	bool anew = !memory_serves(old, access);
 	struct rocev2_mr *mr;
 	int ret = 0;
 
-	/* another process that has inherited the file would pin memory of its own */
-	if (repin && old->umem->owning_mm != current->mm)
+	/* another process that has inherited the file would get memory of its own */
+	if (anew && old->umem->owning_mm != current->mm)
 		return ERR_PTR(-EPERM);
 	mr = rocev2_mr_alloc_heir(old, ibpd, access);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
-	if (repin)
-		ret = pin(mr, old->umem->address, old->length, old->iova);
+	if (anew)
+		ret = get_memory(mr, old->umem->address, old->length, old->iova);
 	if (!ret && atomic_cmpxchg(&old->windows, 0, -1) != 0)
 		ret = -EBUSY;
 	if (ret) {
 		rocev2_mr_free(mr);
 		return ERR_PTR(ret);
 	}
-	if (!repin)
+	if (!anew)
 		share_memory(mr, old);
 	rocev2_mr_replace(old, mr);
-	if (!repin)
+	if (!anew)
 		forget_memory(old);
 	return &mr->ibmr;
 }
@@ -197,7 +209,7 @@ static struct ib_mr *rereg_memory(struct rocev2_mr *old, struct ib_pd *ibpd, u64
  *
  * Return: the region that takes the place of @ibmr, for which only dereg_mr is left;
  * or an ERR_PTR, and @ibmr is as it was: -EBUSY while windows are bound to it, -EPERM
- * if memory pinned for reading shall be written and belongs to another process.
+ * if the memory is not good for the new rights and belongs to another process.
  */
 struct ib_mr *rocev2_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 				   int access, struct ib_pd *ibpd, struct ib_udata *udata)

@@ -80,6 +80,7 @@ static void bind(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe, struct
 	mr->length = wqe->bind.length;
 	mr->access = wqe->access & ROCEV2_ACCESS_REMOTE;
 	mr->table = region->table;
+	mr->odp = region->odp;
 	mr->block_shift = region->block_shift;
 	mr->block_offset = region->block_offset + (wqe->raddr - region->iova);
 	mr->qp_serial = mr->kind == ROCEV2_KEY_MW2 ? qp->serial : 0;

@@ -188,8 +188,16 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 		qp->timer_expires = 0;
 		timer = true;
 	}
-	qp_take_packets(qp);
-	while (work < budget && (skb = __skb_dequeue(&qp->rx_pending))) {
+	/* on-demand paging: what waited may go on */
+	if (unlikely(qp->recv.stalled))
+		qp->recv.stalled = rocev2_fault_busy(&qp->fault[ROCEV2_FAULT_RESP]);
+	if (unlikely(qp->req.fault_wait) && !rocev2_fault_busy(&qp->fault[ROCEV2_FAULT_REQ]))
+		rocev2_req_fault_done(qp);
+	/* rx_queue has a limit, rx_pending has none */
+	if (likely(!qp->recv.stalled))
+		qp_take_packets(qp);
+	while (work < budget && likely(!qp->recv.stalled) &&
+	       (skb = __skb_dequeue(&qp->rx_pending))) {
 		rocev2_rx_packet(qp, skb);
 		work++;
 	}
@@ -202,7 +210,7 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 	qp_arm_timer(qp);
 	rcu_read_unlock();
 
-	if (!skb_queue_empty(&qp->rx_pending))
+	if (!skb_queue_empty(&qp->rx_pending) && !qp->recv.stalled)
 		return budget;
 	return min(work, budget);
 }
@@ -301,6 +309,7 @@ void rocev2_qp_error(struct rocev2_qp *qp)
 	smp_mb(); /* state stored before producer indices are read; see rocev2_post_recv() */
 	qp->flush_backoff = 1;
 	qp->req.rnr_wait = false;
+	qp->req.fault_wait = false;
 	qp->req.nak_wait = false;
 	qp->req.ack_deadline = 0;
 	__skb_queue_purge(&qp->req.ahead);
@@ -441,6 +450,7 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 	hrtimer_setup(&qp->timer, qp_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	rocev2_resp_reset(qp);
 	rocev2_req_reset(qp);
+	rocev2_fault_init(qp);
 }
 
 static int qp_publish(struct rocev2_qp *qp)
@@ -636,6 +646,12 @@ static int qp_check_attr(struct rocev2_qp *qp, const struct ib_qp_attr *attr, in
 /* back to RESET: as new, WQEs forgotten without completions (IBA 10.3.1.1) */
 static void qp_reset(struct rocev2_qp *qp)
 {
+	int i;
+
+	for (i = 0; i < ROCEV2_FAULT_SIDES; i++) {
+		if (!rocev2_fault_busy(&qp->fault[i]))
+			qp->fault[i].state = ROCEV2_FAULT_IDLE;
+	}
 	qp_set_state(qp, IB_QPS_RESET);
 	qp_drop_packets(qp);
 	rocev2_req_reset(qp);

@@ -12,7 +12,7 @@
  * Lifetime. ib_core owns struct rocev2_ib_qp and frees it right after destroy_qp.
  * The transport context struct rocev2_qp outlives it:
  *  - @users counts those who may run it: the verbs object, a place on a ready
- *    list. destroy_qp waits for it to fall to zero.
+ *    list, a page fault in progress. destroy_qp waits for it to fall to zero.
  *  - @mem counts those who only need the memory: the verbs object and packets in
  *    the hands of a device. Nobody waits for it; the last one frees by RCU, since
  *    the receive path looks QPs up under RCU.
@@ -30,6 +30,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "mr_cache.h"
+#include "odp.h"
 #include "qp_state.h"
 #include "ring.h"
 #include "rocev2.h"
@@ -52,6 +53,9 @@ struct rocev2_srq;
 #define ROCEV2_RX_QUEUE_MAX	4096
 /* READ responses asked for in one request; keeps PSNs far from half their space */
 #define ROCEV2_MAX_READ_PSNS	65536u
+/* RNR timer codes for memory that is not there yet: 0.64 ms, four times as much each time */
+#define ROCEV2_FAULT_TIMER_MIN	12
+#define ROCEV2_FAULT_TIMER_MAX	28
 /* packets sent and received by an owner before it gives others a turn */
 #define ROCEV2_RUN_BUDGET	64
 
@@ -186,6 +190,8 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @rnr_left: RNR retries left; 7 in rnr_retry means no limit
  * @rnr_backoff: RNR NAKs in a row; the wait doubles with each
  * @rnr_wait: waiting for @rnr_until after an RNR NAK
+ * @fault_wait: waiting for local memory (on-demand paging); nothing is sent meanwhile
+ * @fault_again: ... and a response could not be placed: ask for it again then
  * @sqd_notify: raise IB_EVENT_SQ_DRAINED when drained
  * @gap: went back for a lost response at @una_psn; wait for it
  * @acked: an acknowledgment up to @acked_psn waits for a READ or atomic response before it
@@ -218,6 +224,8 @@ struct rocev2_req {
 	u8	rnr_left;
 	u8	rnr_backoff;
 	bool	rnr_wait;
+	bool	fault_wait;
+	bool	fault_again;
 	bool	sqd_notify;
 	bool	gap;
 	bool	progress;
@@ -316,6 +324,9 @@ struct rocev2_resp_res {
  * @last_wqe: IB_EVENT_QP_LAST_WQE_REACHED was raised
  * @have_wqe: @wqe is held by the message in progress
  * @min_rnr_timer: RNR timer code we ask for
+ * @fault_timer: ... when memory is not there (on-demand paging)
+ * @fault_seen: the fault that it was last used for
+ * @stalled: UC, UD: the packet at the head of rx_pending waits for memory
  * @res_count: READs and atomics the peer may have outstanding (max_dest_rd_atomic)
  * @res_mask: entries of @res - 1, a power of two - 1
  * @res_head: next entry to use; runs free
@@ -341,7 +352,10 @@ struct rocev2_recv_qp {
 	bool			established;
 	bool			last_wqe;
 	bool			have_wqe;
+	bool			stalled;
 	u8			min_rnr_timer;
+	u8			fault_timer;
+	u32			fault_seen;
 	u8			res_count;
 	u8			res_mask;
 	u32			res_head;
@@ -387,6 +401,7 @@ enum rocev2_qp_flag {
  * @rcq: completions of the receive queue
  * @cache: key translation cache; owner only
  * @cache_mem: its storage
+ * @fault: page faults of responder and requester (on-demand paging)
  * @flush_backoff: milliseconds to the next look for WQEs posted in the error state
  * @timer: fires at the earlier of ack_deadline and rnr_until; armed lazily
  * @timer_expires: when @timer will fire; 0 when it is not armed. Owner only
@@ -431,6 +446,7 @@ struct rocev2_qp {
 	struct rocev2_cq	*rcq;
 	struct rocev2_mr_cache	cache;
 	void			*cache_mem;
+	struct rocev2_fault	fault[ROCEV2_FAULT_SIDES];
 	u32			flush_backoff;
 	struct hrtimer		timer;
 	ktime_t			timer_expires;

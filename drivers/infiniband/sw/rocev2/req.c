@@ -236,14 +236,19 @@ static bool solicited(const struct rocev2_send_wqe *wqe, const struct rocev2_opc
 enum rocev2_mr_status rocev2_req_gather(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe,
 					u32 from, u32 len, void *dst)
 {
+	enum rocev2_mr_status status;
+
 	if (wqe->send_flags & IB_SEND_INLINE) {
 		memcpy(dst, wqe->inline_data + from, len);
 		return ROCEV2_MR_OK;
 	}
-	return rocev2_sg_read(qp, wqe->sge, wqe->num_sge, from, len, dst);
+	status = rocev2_sg_read(qp, wqe->sge, wqe->num_sge, from, len, dst);
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT))
+		qp->req.fault_wait = true;
+	return status;
 }
 
-/* one packet of a SEND or WRITE at req->psn; false: the WQE's memory is not usable */
+/* one packet of a SEND or WRITE at req->psn; false: the WQE's memory is not usable, or not yet */
 static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 {
 	struct rocev2_req *req = &qp->req;
@@ -467,6 +472,27 @@ static bool do_local(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 }
 
 /*
+ * On-demand paging: ask only for what can be placed, at least its beginning. Other
+ * reasons why it cannot show when the response comes.
+ * Return: false: not now, or never.
+ */
+static bool memory_present(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
+{
+	u64 from = (u64)(u32)rocev2_psn_diff(qp->req.psn, wqe->first_psn) << qp->mtu_shift;
+	enum rocev2_mr_status status;
+
+	if (rocev2_comp_is_placement(wqe->opcode))
+		return true;
+	status = rocev2_sg_writable(qp, wqe->sge, wqe->num_sge, from,
+				    min_t(u64, wqe->length - from, qp->mtu));
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT))
+		qp->req.fault_wait = true;
+	else if (unlikely(status == ROCEV2_MR_NO_PAGE))
+		wqe->status = IB_WC_LOC_PROT_ERR;
+	return status != ROCEV2_MR_NOT_PRESENT && status != ROCEV2_MR_NO_PAGE;
+}
+
+/*
  * The next packet or request of the current WQE.
  * Return: false when it cannot go now.
  */
@@ -481,6 +507,8 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 		/* the rest of a long READ, once its first part is here */
 		if (wqe->rd_counted && req->psn != req->una_psn)
 			return false;
+		if (!memory_present(qp, wqe))
+			goto out;
 		if (!wqe->rd_counted) {
 			wqe->rd_counted = true;
 			req->rd_outstanding++;
@@ -493,9 +521,12 @@ static bool send_next(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 			send_atomic(qp, wqe);
 	} else if (qp->service == ROCEV2_SVC_UD) {
 		wqe->status = rocev2_ud_send(qp, wqe);
-	} else if (!send_data(qp, wqe)) {
+	} else if (!send_data(qp, wqe) && !req->fault_wait) {
 		wqe->status = IB_WC_LOC_PROT_ERR;
 	}
+out:
+	if (unlikely(req->fault_wait))
+		return false;
 	if (wqe->status != IB_WC_SUCCESS) {
 		if (qp->sq.una == qp->sq.cur)
 			rocev2_comp_fail(qp, wqe->status);
@@ -541,7 +572,8 @@ int rocev2_req_run(struct rocev2_qp *qp, int budget)
 		return sq->una != sq->pull ? budget : 0;
 	}
 	rocev2_comp_local(qp);
-	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait || req->fatal_nak)
+	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->rnr_wait || req->fault_wait ||
+	    req->fatal_nak)
 		return 0;
 	while (sq->cur != sq->pull || pull_one(qp)) {
 		struct rocev2_send_wqe *wqe = rocev2_sq_wqe(sq, sq->cur);
@@ -603,6 +635,19 @@ void rocev2_req_go_back(struct rocev2_qp *qp, u32 psn)
 	qp->req.rtt_start = 0;
 }
 
+/* the memory that the requester has waited for is there, or will never be */
+void rocev2_req_fault_done(struct rocev2_qp *qp)
+{
+	struct rocev2_req *req = &qp->req;
+
+	req->fault_wait = false;
+	if (!req->fault_again)
+		return;
+	req->fault_again = false;
+	req->gap = false;
+	rocev2_req_go_back(qp, req->una_psn);
+}
+
 void rocev2_req_flush(struct rocev2_qp *qp)
 {
 	struct rocev2_sq *sq = &qp->sq;
@@ -624,6 +669,8 @@ void rocev2_req_reset(struct rocev2_qp *qp)
 	req->window = ROCEV2_WINDOW;
 	req->rd_outstanding = 0;
 	req->rnr_wait = false;
+	req->fault_wait = false;
+	req->fault_again = false;
 	req->rnr_backoff = 0;
 	req->gap = false;
 	req->acked = false;

@@ -16,6 +16,7 @@ struct rocev2_send_wqe;
 int rocev2_req_run(struct rocev2_qp *qp, int budget);
 /* send from @psn on again */
 void rocev2_req_go_back(struct rocev2_qp *qp, u32 psn);
+void rocev2_req_fault_done(struct rocev2_qp *qp);
 /* complete all send WQEs with a flush error */
 void rocev2_req_flush(struct rocev2_qp *qp);
 /* bytes of a SEND or WRITE, from its SGEs or inline */

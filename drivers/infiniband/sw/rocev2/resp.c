@@ -61,6 +61,31 @@ static void resp_nak_rnr(struct rocev2_qp *qp, u32 psn)
 	rocev2_resp_nak(qp, psn, ROCEV2_AETH_RNR_NAK | qp->recv.min_rnr_timer, ROCEV2_NO_EVENT);
 }
 
+/*
+ * The memory is on its way (on-demand paging). RC: the peer tries again, later and
+ * later while it is the same fault, so that a slow page costs few of its RNR retries. A
+ * page that was there and has gone again is not slow.
+ * The QP's own timer is for receives that are not posted, up to 655 ms. UC and UD have
+ * no second try: the packet stays, and those behind it wait.
+ */
+void rocev2_resp_fault(struct rocev2_qp *qp, u32 psn)
+{
+	u32 started = qp->fault[ROCEV2_FAULT_RESP].started;
+	struct rocev2_recv_qp *recv = &qp->recv;
+
+	if (qp->service != ROCEV2_SVC_RC) {
+		recv->stalled = true;
+		return;
+	}
+	if (recv->fault_seen != started) {
+		recv->fault_seen = started;
+		recv->fault_timer = ROCEV2_FAULT_TIMER_MIN;
+	}
+	rocev2_qp_count(qp, ROCEV2_CNT_RESP_ODP_RNR_NAK);
+	rocev2_resp_nak(qp, psn, ROCEV2_AETH_RNR_NAK | recv->fault_timer, ROCEV2_NO_EVENT);
+	recv->fault_timer = min(recv->fault_timer + 4, ROCEV2_FAULT_TIMER_MAX);
+}
+
 /* --- completing receive WQEs --- */
 
 bool rocev2_resp_post(struct rocev2_qp *qp, struct ib_wc *wc, bool solicited)
@@ -145,6 +170,7 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct rocev2_recv_qp *recv = &qp->recv;
+	enum rocev2_mr_status status;
 
 	if (info->flags & ROCEV2_F_START) {
 		/* UC: that of a message which lost a packet serves the next */
@@ -167,8 +193,12 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
 		return;
 	}
-	if (rocev2_recv_write(qp, recv->received, buf->payload_len, rocev2_payload(skb)) !=
-	    ROCEV2_MR_OK) {
+	status = rocev2_recv_write(qp, recv->received, buf->payload_len, rocev2_payload(skb));
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
+		rocev2_resp_fault(qp, buf->psn);
+		return;
+	}
+	if (status != ROCEV2_MR_OK) {
 		resp_nak_operational(qp, buf->psn);
 		resp_complete(qp, IB_WC_LOC_PROT_ERR, skb);
 		return;
@@ -225,6 +255,7 @@ static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct rocev2_recv_qp *recv = &qp->recv;
+	enum rocev2_mr_status status = ROCEV2_MR_OK;
 
 	if (info->flags & ROCEV2_F_START && !resp_write_start(qp, skb))
 		return;
@@ -246,9 +277,14 @@ static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
 		}
 	}
 	/* the key is looked up for every packet: it may have died since the first */
-	if (buf->payload_len &&
-	    rocev2_mem_write(qp, recv->rkey, recv->va, buf->payload_len, IB_ACCESS_REMOTE_WRITE,
-			     rocev2_payload(skb)) != ROCEV2_MR_OK) {
+	if (buf->payload_len)
+		status = rocev2_mem_write(qp, recv->rkey, recv->va, buf->payload_len, recv->resid,
+					  IB_ACCESS_REMOTE_WRITE, rocev2_payload(skb));
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
+		rocev2_resp_fault(qp, buf->psn);
+		return;
+	}
+	if (status != ROCEV2_MR_OK) {
 		rocev2_resp_nak_access(qp, buf->psn);
 		return;
 	}
@@ -316,7 +352,7 @@ enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct sk_bu
 		resp_send(qp, skb, info);
 	else
 		resp_write(qp, skb, info);
-	return ROCEV2_RX_DONE;
+	return unlikely(recv->stalled) ? ROCEV2_RX_STALLED : ROCEV2_RX_DONE;
 }
 
 enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff *skb)
@@ -498,6 +534,7 @@ void rocev2_resp_reset(struct rocev2_qp *qp)
 	recv->established = false;
 	recv->last_wqe = false;
 	recv->have_wqe = false;
+	recv->stalled = false;
 	recv->res_head = 0;
 	recv->res_due = 0;
 	rocev2_rq_reset(&qp->rq);

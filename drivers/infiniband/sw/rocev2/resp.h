@@ -56,6 +56,9 @@ void rocev2_resp_reset(struct rocev2_qp *qp);
  */
 void rocev2_resp_nak(struct rocev2_qp *qp, u32 psn, u8 syndrome, s8 event);
 
+/* a page of the memory is not there yet; the request does not take effect now */
+void rocev2_resp_fault(struct rocev2_qp *qp, u32 psn);
+
 /* refuse with NAK remote access error (R_Key, bounds, permission) */
 void rocev2_resp_nak_access(struct rocev2_qp *qp, u32 psn);
 /* refuse with NAK invalid request */

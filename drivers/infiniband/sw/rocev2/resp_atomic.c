@@ -8,7 +8,7 @@
  */
 #include <linux/atomic.h>
 
-#include "mr.h"
+#include "mem.h"
 #include "qp.h"
 #include "resp.h"
 
@@ -26,29 +26,33 @@ static u64 execute(u64 *p, u8 opcode, u64 swap_add, u64 compare)
  * @va: its address; must be aligned (9.4.5.1)
  * @rkey: its key
  * @access: the right that is needed
- * @mr: the region, held; the caller drops it
+ * @mr: the region, held; the caller does rocev2_mem_end_u64()
  *
- * Return: the operand; NULL: refused.
+ * Return: the operand; NULL: refused, or not yet.
  */
 u64 *rocev2_resp_get_u64(struct rocev2_qp *qp, u64 va, u32 rkey, int access,
 			 struct rocev2_mr **mr)
 {
 	u32 psn = qp->recv.epsn;
-	u32 len = sizeof(u64);
+	enum rocev2_mr_status status;
 	u64 *p;
 
 	if (va & (sizeof(u64) - 1)) {
 		rocev2_resp_nak_invalid(qp, psn);
 		return NULL;
 	}
-	if (rocev2_mr_get(qp, qp->ibqp->pd, rkey, va, len, access, mr) != ROCEV2_MR_OK) {
+	status = rocev2_mem_begin_u64(qp, rkey, va, access, mr, &p);
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
+		rocev2_resp_fault(qp, psn);
+		return NULL;
+	}
+	if (status != ROCEV2_MR_OK) {
 		rocev2_resp_nak_access(qp, psn);
 		return NULL;
 	}
 	/* aligned for the peer need not be aligned in memory: iova is the consumer's choice */
-	p = rocev2_mr_map(*mr, va, &len);
 	if ((uintptr_t)p & (sizeof(u64) - 1)) {
-		rocev2_mr_put(*mr);
+		rocev2_mem_end_u64(*mr);
 		rocev2_resp_nak_invalid(qp, psn);
 		return NULL;
 	}
@@ -77,7 +81,7 @@ void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb)
 				    be64_to_cpu(eth->swap_add), be64_to_cpu(eth->compare));
 		res->atomic = true;
 	}
-	rocev2_mr_put(mr);
+	rocev2_mem_end_u64(mr);
 }
 
 void rocev2_resp_atomic_again(struct rocev2_qp *qp, struct sk_buff *skb)

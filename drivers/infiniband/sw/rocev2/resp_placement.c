@@ -4,7 +4,7 @@
  * answered by an empty READ response, take a responder resource for it, and are not
  * executed again when they are repeated.
  */
-#include "mr.h"
+#include "mem.h"
 #include "qp.h"
 #include "resp.h"
 #include "uapi_new.h"
@@ -31,7 +31,7 @@ void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb)
 		/* whoever sees it sees the WRITEs before it */
 		smp_store_release(p, value);
 	}
-	rocev2_mr_put(mr);
+	rocev2_mem_end_u64(mr);
 }
 
 void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb)

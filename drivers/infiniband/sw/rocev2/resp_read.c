@@ -114,20 +114,24 @@ void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
 	u64 va = be64_to_cpu(reth->va);
 	u32 rkey = be32_to_cpu(reth->rkey);
 	u32 len = be32_to_cpu(reth->len);
+	enum rocev2_mr_status status;
 	struct rocev2_resp_res *res;
-	struct rocev2_mr *mr;
 
 	if (!(qp->attr.qp_access_flags & IB_ACCESS_REMOTE_READ) || len > ROCEV2_MAX_MSG) {
 		rocev2_resp_nak_invalid(qp, recv->epsn);
 		return;
 	}
 	if (len) {
-		if (rocev2_mr_get(qp, qp->ibqp->pd, rkey, va, len,
-				  IB_ACCESS_REMOTE_READ, &mr) != ROCEV2_MR_OK) {
+		status = rocev2_mem_readable(qp, rkey, va, len, min(len, qp->mtu),
+					     IB_ACCESS_REMOTE_READ);
+		if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
+			rocev2_resp_fault(qp, recv->epsn);
+			return;
+		}
+		if (status != ROCEV2_MR_OK) {
 			rocev2_resp_nak_access(qp, recv->epsn);
 			return;
 		}
-		rocev2_mr_put(mr);
 	}
 	res = rocev2_resp_res_alloc(qp, len ? ((len - 1) >> qp->mtu_shift) + 1 : 1);
 	if (!res)
@@ -167,31 +171,38 @@ static u8 read_opcode(const struct rocev2_resp_res *res)
 	return last ? ROCEV2_OP_READ_RESP_LAST : ROCEV2_OP_READ_RESP_MIDDLE;
 }
 
-/* false: the memory is gone; the request was refused */
-static bool send_read_response(struct rocev2_qp *qp, struct rocev2_resp_res *res)
+/*
+ * Return: ROCEV2_MR_OK; ROCEV2_MR_NOT_PRESENT: it cannot be sent yet, and none behind it;
+ * else the memory is gone and the request was refused.
+ */
+static enum rocev2_mr_status send_read_response(struct rocev2_qp *qp, struct rocev2_resp_res *res)
 {
 	u64 off = (u64)(u32)rocev2_psn_diff(res->cur_psn, res->first_psn) << qp->mtu_shift;
 	u8 opcode = read_opcode(res);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[opcode];
 	u32 len = min_t(u64, res->len - off, qp->mtu);
+	enum rocev2_mr_status status = ROCEV2_MR_OK;
 	struct rocev2_bth *bth;
 	struct sk_buff *skb;
 
 	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, len);
 	if (!skb)
-		return true;	/* counted; the requester asks again */
+		return ROCEV2_MR_OK;	/* counted; the requester asks again */
 	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, opcode, -len & 3, false, false, qp->dest_qpn, res->cur_psn);
 	if (info->flags & ROCEV2_F_AETH)
 		rocev2_aeth_fill((void *)(bth + 1), rocev2_resp_ack_syndrome(qp), res->msn);
-	if (len && rocev2_mem_read(qp, res->rkey, res->va + off, len, IB_ACCESS_REMOTE_READ,
-				   (void *)bth + info->hdr_len) != ROCEV2_MR_OK) {
+	if (len)
+		status = rocev2_mem_read(qp, res->rkey, res->va + off, len, res->len - off,
+					 IB_ACCESS_REMOTE_READ, (void *)bth + info->hdr_len);
+	if (status != ROCEV2_MR_OK) {
 		kfree_skb(skb);
-		rocev2_resp_nak_access(qp, res->cur_psn);
-		return false;
+		if (status != ROCEV2_MR_NOT_PRESENT)
+			rocev2_resp_nak_access(qp, res->cur_psn);
+		return status;
 	}
 	rocev2_tx_send(qp, &qp->path, skb);
-	return true;
+	return ROCEV2_MR_OK;
 }
 
 static void send_atomic_response(struct rocev2_qp *qp, struct rocev2_resp_res *res)
@@ -217,6 +228,7 @@ static void send_atomic_response(struct rocev2_qp *qp, struct rocev2_resp_res *r
 int rocev2_resp_read_run(struct rocev2_qp *qp, int budget)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
+	enum rocev2_mr_status status;
 	int sent = 0;
 
 	while (sent < budget && rocev2_resp_reads_due(qp)) {
@@ -230,10 +242,16 @@ int rocev2_resp_read_run(struct rocev2_qp *qp, int budget)
 			break;
 		if (res->atomic) {
 			send_atomic_response(qp, res);
-		} else if (!send_read_response(qp, res)) {
-			/* nothing may follow the NAK */
-			recv->res_due = recv->res_head;
-			break;
+		} else {
+			status = send_read_response(qp, res);
+			/* on-demand paging: we are kicked when the page is there */
+			if (unlikely(status == ROCEV2_MR_NOT_PRESENT))
+				break;
+			if (status != ROCEV2_MR_OK) {
+				/* nothing may follow the NAK */
+				recv->res_due = recv->res_head;
+				break;
+			}
 		}
 		sent++;
 		res->due = res->cur_psn != res->last_psn;

@@ -117,6 +117,8 @@ static void rx_finish(struct rocev2_qp *qp, struct sk_buff *skb, enum rocev2_rx_
 	if (verdict == ROCEV2_RX_DROP) {
 		rocev2_qp_count(qp, rocev2_rx_buf(skb)->reason);
 		rx_free_dropped(skb);
+	} else if (unlikely(verdict == ROCEV2_RX_STALLED)) {
+		__skb_queue_head(&qp->rx_pending, skb);
 	} else if (verdict != ROCEV2_RX_KEPT) {
 		consume_skb(skb);
 	}

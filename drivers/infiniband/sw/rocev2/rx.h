@@ -21,6 +21,7 @@ enum rocev2_rx_verdict {
 	ROCEV2_RX_DROP,		/* dropped in silence; buf->reason says why and is counted */
 	ROCEV2_RX_DONE,		/* answered or handled; nothing more to do */
 	ROCEV2_RX_KEPT,		/* ahead of its turn: on a list until then */
+	ROCEV2_RX_STALLED,	/* its memory is not there yet: it stays at the head of the queue */
 };
 
 enum rocev2_rx_flags {
@@ -98,7 +99,7 @@ static inline enum rocev2_rx_verdict rocev2_rx_drop(struct rocev2_rx_buf *buf,
  */
 void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb);
 
-/* owner: all stages from the ICRC on; consumes the packet */
+/* owner: all stages from the ICRC on; consumes the packet, or puts it back and sets recv.stalled */
 void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
 
 /**

@@ -155,6 +155,26 @@ TRACE_EVENT(rocev2_mr_check,
 		      __entry->key, __entry->addr, __entry->len, __entry->access, __entry->status)
 );
 
+/* on-demand paging: pages were brought in for a QP, or could not be */
+TRACE_EVENT(rocev2_odp_fault,
+	    TP_PROTO(u32 qpn, u64 va, u64 len, bool write, int ret),
+	    TP_ARGS(qpn, va, len, write, ret),
+	    TP_STRUCT__entry(__field(u32, qpn)
+			     __field(u64, va)
+			     __field(u64, len)
+			     __field(bool, write)
+			     __field(int, ret)
+	    ),
+	    TP_fast_assign(__entry->qpn = qpn;
+			   __entry->va = va;
+			   __entry->len = len;
+			   __entry->write = write;
+			   __entry->ret = ret;
+	    ),
+	    TP_printk("qpn=0x%06x va=0x%llx len=%llu write=%d ret=%d",
+		      __entry->qpn, __entry->va, __entry->len, __entry->write, __entry->ret)
+);
+
 /* enum rocev2_key_verdict: a bind, registration or invalidation was refused */
 TRACE_EVENT(rocev2_key_refused,
 	    TP_PROTO(u32 qpn, u32 key, int verdict),

@@ -18,6 +18,8 @@
 #define ROCEV2_ACCESS_FLUSH_SHIFT	8
 #define ROCEV2_DEVICE_FLUSH_GLOBAL	BIT_ULL(38)
 #define ROCEV2_DEVICE_ATOMIC_WRITE	BIT_ULL(40)
+#define ROCEV2_ODP_FLUSH		BIT(6)
+#define ROCEV2_ODP_ATOMIC_WRITE		BIT(7)
 
 /* of a FLUSH, in the place of struct rxe_send_wr's union wr */
 struct rocev2_uapi_flush {

@@ -56,6 +56,7 @@ static struct sk_buff *make_packet(struct rocev2_qp *qp, const struct rocev2_pat
 enum ib_wc_status rocev2_ud_send(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 {
 	bool imm = wqe->opcode == IB_WR_SEND_WITH_IMM;
+	enum rocev2_mr_status status = ROCEV2_MR_OK;
 	const struct rocev2_av *av;
 	struct sk_buff *skb;
 	void *payload;
@@ -71,10 +72,12 @@ enum ib_wc_status rocev2_ud_send(struct rocev2_qp *qp, const struct rocev2_send_
 		return IB_WC_SUCCESS;
 	payload = (void *)rocev2_tx_bth(skb) +
 		  rocev2_opcodes[rocev2_tx_bth(skb)->opcode].hdr_len;
-	if (wqe->length &&
-	    rocev2_req_gather(qp, wqe, 0, wqe->length, payload) != ROCEV2_MR_OK) {
+	if (wqe->length)
+		status = rocev2_req_gather(qp, wqe, 0, wqe->length, payload);
+	if (status != ROCEV2_MR_OK) {
 		kfree_skb(skb);
-		return IB_WC_LOC_PROT_ERR;
+		/* it is not sent yet (req.fault_wait), or cannot be */
+		return status == ROCEV2_MR_NOT_PRESENT ? IB_WC_SUCCESS : IB_WC_LOC_PROT_ERR;
 	}
 	rocev2_tx_send(qp, &av->path, skb);
 	return IB_WC_SUCCESS;
@@ -96,13 +99,15 @@ static enum rocev2_mr_status write_grh(struct rocev2_qp *qp, const struct sk_buf
 	return rocev2_recv_write(qp, 0, sizeof(grh), src);
 }
 
-static bool place(struct rocev2_qp *qp, struct sk_buff *skb)
+static enum rocev2_mr_status place(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	enum rocev2_mr_status status;
 
-	return write_grh(qp, skb, buf->flags & ROCEV2_RX_IPV6) == ROCEV2_MR_OK &&
-	       rocev2_recv_write(qp, ROCEV2_GRH_BYTES, buf->payload_len,
-				 rocev2_payload(skb)) == ROCEV2_MR_OK;
+	status = write_grh(qp, skb, buf->flags & ROCEV2_RX_IPV6);
+	if (status != ROCEV2_MR_OK)
+		return status;
+	return rocev2_recv_write(qp, ROCEV2_GRH_BYTES, buf->payload_len, rocev2_payload(skb));
 }
 
 enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *skb)
@@ -110,6 +115,7 @@ enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *s
 	const struct rocev2_deth *deth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
+	enum rocev2_mr_status status;
 	struct rocev2_recv_qp *recv = &qp->recv;
 	struct ib_wc wc = {
 		.opcode = IB_WC_RECV,
@@ -123,14 +129,18 @@ enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *s
 	if (!recv->have_wqe && !rocev2_rq_next(qp))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NO_WQE);
 	recv->have_wqe = true;
-	if (recv->wqe.bad) {
-		wc.status = IB_WC_LOC_QP_OP_ERR;
-	} else if (wc.byte_len > recv->wqe.length) {
-		/* whoever sends too much must not stop a QP that serves others: the WQE stays */
+	/* whoever sends too much must not stop a QP that serves others: the WQE stays */
+	if (!recv->wqe.bad && wc.byte_len > recv->wqe.length)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_TOO_LONG);
-	} else if (!place(qp, skb)) {
-		wc.status = IB_WC_LOC_PROT_ERR;
+	status = recv->wqe.bad ? ROCEV2_MR_OK : place(qp, skb);
+	if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
+		rocev2_resp_fault(qp, buf->psn);
+		return ROCEV2_RX_STALLED;
 	}
+	if (recv->wqe.bad)
+		wc.status = IB_WC_LOC_QP_OP_ERR;
+	else if (status != ROCEV2_MR_OK)
+		wc.status = IB_WC_LOC_PROT_ERR;
 	if (info->flags & ROCEV2_F_IMMDT) {
 		const struct rocev2_immdt *immdt = rocev2_rx_hdr(skb, info->imm_off);
 
