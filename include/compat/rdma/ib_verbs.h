@@ -87,6 +87,26 @@ static struct ib_mr *reg##_compat(struct ib_pd *pd, u64 start, u64 length,	\
 #define RDMA_REG_USER_MR_OPS(reg) .reg_user_mr = reg##_compat,
 #endif
 
+#ifdef HAVE_REG_USER_MR_DMABUF_DMAH
+#define RDMA_REG_USER_MR_DMABUF_COMPAT(reg)
+#define RDMA_REG_USER_MR_DMABUF_OPS(reg) .reg_user_mr_dmabuf = (reg),
+#else
+#ifdef HAVE_REG_USER_MR_DMABUF_ATTRS
+#define RDMA_REG_USER_MR_DMABUF_LAST	struct uverbs_attr_bundle *
+#else
+#define RDMA_REG_USER_MR_DMABUF_LAST	struct ib_udata *
+#endif
+#define RDMA_REG_USER_MR_DMABUF_COMPAT(reg)					\
+static struct ib_mr *reg##_compat(struct ib_pd *pd, u64 offset, u64 length,	\
+				  u64 virt_addr, int fd, int access,		\
+				  RDMA_REG_USER_MR_DMABUF_LAST unused)		\
+{										\
+	return reg(pd, offset, length, virt_addr, fd, access, NULL, NULL);	\
+}
+
+#define RDMA_REG_USER_MR_DMABUF_OPS(reg) .reg_user_mr_dmabuf = reg##_compat,
+#endif
+
 /* an rdma_counter without anything of the driver's in it: older kernels allocate just that */
 #ifdef HAVE_COUNTER_INIT
 struct rdma_counter_only {

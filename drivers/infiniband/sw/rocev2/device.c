@@ -293,6 +293,7 @@ static void rocev2_dealloc_driver(struct ib_device *ibdev)
 RDMA_CREATE_CQ_COMPAT(rocev2_create_cq, rocev2_create_user_cq)
 RDMA_RESIZE_CQ_COMPAT(rocev2_resize_user_cq)
 RDMA_REG_USER_MR_COMPAT(rocev2_reg_user_mr)
+RDMA_REG_USER_MR_DMABUF_COMPAT(rocev2_reg_user_mr_dmabuf)
 RDMA_COUNTER_OBJ_COMPAT
 RDMA_COUNTER_BIND_COMPAT(rocev2_counter_bind_qp, rocev2_counter_unbind_qp)
 
@@ -338,6 +339,7 @@ static const struct ib_device_ops rocev2_ops = {
 
 	.get_dma_mr		= rocev2_get_dma_mr,
 	RDMA_REG_USER_MR_OPS(rocev2_reg_user_mr)
+	RDMA_REG_USER_MR_DMABUF_OPS(rocev2_reg_user_mr_dmabuf)
 	.rereg_user_mr		= rocev2_rereg_user_mr,
 	.advise_mr		= rocev2_advise_mr,
 	.dereg_mr		= rocev2_dereg_mr,

@@ -196,6 +196,8 @@ void rocev2_mr_free(struct rocev2_mr *mr)
 	rocev2_mr_unbind(mr);
 	if (mr->odp) {
 		rocev2_odp_dereg(mr->odp);
+	} else if (mr->dmabuf) {
+		rocev2_dmabuf_free(mr->dmabuf);
 	} else {
 		ib_umem_release(mr->umem);
 		kvfree(mr->table);

@@ -31,10 +31,12 @@
 struct ib_dmah;
 struct ib_umem;
 struct rocev2_dev;
+struct rocev2_dmabuf;
 struct rocev2_fast;
 struct rocev2_odp;
 struct rocev2_qp;
 struct scatterlist;
+struct uverbs_attr_bundle;
 
 /**
  * struct rocev2_mr - what a key names: a memory region, or a window on one
@@ -58,6 +60,7 @@ struct scatterlist;
  * @dead: not in dev->mrs any more, or not yet: no key for it (@lock)
  * @windows: region: windows bound to it; negative: it is being deregistered or registered anew
  * @fast: region for fast registration: what the next registration takes over
+ * @dmabuf: the dma-buf, which @table belongs to, instead of @umem
  * @umem: the pinned pages, or with @odp where they are
  * @users: 1 while the key is alive, plus one per copy in progress
  * @idle: completed when @users drops to 0; deregistration waits for it
@@ -76,6 +79,7 @@ struct rocev2_mr {
 	u64			block_offset;
 	void			**table;
 	struct rocev2_odp	*odp;
+	struct rocev2_dmabuf	*dmabuf;
 	struct rocev2_mr	*region;
 	u64			qp_serial;
 	spinlock_t		lock;	/* changes of key */
@@ -99,6 +103,13 @@ struct ib_mr *rocev2_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 
 				 struct ib_dmah *dmah, struct ib_udata *udata);
 struct ib_mr *rocev2_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 				   int access, struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* dmabuf.c */
+struct ib_mr *rocev2_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
+					int fd, int access, struct ib_dmah *dmah,
+					struct uverbs_attr_bundle *attrs);
+bool rocev2_dmabuf_allows(const struct rocev2_dmabuf *dmabuf, int access);
+void rocev2_dmabuf_free(struct rocev2_dmabuf *dmabuf);
 
 /* mr.c: birth and death of what a key names, for all kinds; process context */
 struct rocev2_mr *rocev2_mr_alloc(struct ib_pd *ibpd, enum rocev2_key_kind kind, int access);

@@ -138,6 +138,7 @@ static void share_memory(struct rocev2_mr *heir, const struct rocev2_mr *mr)
 	heir->table = mr->table;
 	heir->umem = mr->umem;
 	heir->odp = mr->odp;
+	heir->dmabuf = mr->dmabuf;
 }
 
 static void forget_memory(struct rocev2_mr *mr)
@@ -145,6 +146,7 @@ static void forget_memory(struct rocev2_mr *mr)
 	mr->table = NULL;
 	mr->umem = NULL;
 	mr->odp = NULL;
+	mr->dmabuf = NULL;
 }
 
 /* same memory as before, in other hands or with other rights; the keys stay */
@@ -154,6 +156,8 @@ static struct ib_mr *rereg_rights(struct rocev2_mr *old, struct ib_pd *ibpd, int
 	struct rocev2_mr *mr;
 	int ret = 0;
 
+	if (old->dmabuf && !rocev2_dmabuf_allows(old->dmabuf, access))
+		return ERR_PTR(-EACCES);
 	/* another process that has inherited the file would get memory of its own */
 	if (anew && old->umem->owning_mm != current->mm)
 		return ERR_PTR(-EPERM);
