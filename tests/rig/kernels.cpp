@@ -204,7 +204,11 @@ Kernel StockKernel(const std::string &name, bool prefer_host_root)
             fs::create_directory_symlink("usr/lib", path / "lib");
         const auto versions = fs::directory_iterator(path / "lib/modules");
         const std::string version = versions->path().filename();
-        RunStep({{"depmod", "-b", path, version}}, "indexing its modules", LogFile("depmod"));
+        Command depmod{{"/sbin/depmod", "-b", path, version}};
+
+        /* the host may have no kmod */
+        depmod.jail = root.Enter();
+        RunStep(depmod, "indexing its modules", LogFile("depmod"));
     });
 
     Kernel kernel;
