@@ -8,36 +8,15 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
-#include <linux/etherdevice.h>
-#include <linux/module.h>
 #include <linux/random.h>
 #include <linux/slab.h>
-#include <net/ipv6.h>
-#include <rdma/ib_cache.h>
-#include <rdma/ib_verbs.h>
 
-static char *dev_a = "";
-module_param(dev_a, charp, 0444);
-MODULE_PARM_DESC(dev_a, "device that sends");
-static char *dev_b = "";
-module_param(dev_b, charp, 0444);
-MODULE_PARM_DESC(dev_b, "device that has the SRQ");
+#include "ends.h"
 
-#define A	0
-#define B	1
 #define QPS	3
-#define PORT	1
 #define SLOTS	256
 #define ROOM	512
 #define LIMIT	(10 * HZ)
-
-struct end {
-	struct ib_device	*dev;
-	struct ib_pd		*pd;
-	union ib_gid		gid;
-	int			gid_index;
-	u8			mac[ETH_ALEN];
-};
 
 /* what each case gets, fresh */
 struct bench {
@@ -53,18 +32,6 @@ struct bench {
 	int			refill;
 	u32			next;
 };
-
-static struct end ends[2];
-
-/* does it hold? If not, say so */
-#define ok(cond)								\
-({										\
-	bool __ok = (cond);							\
-										\
-	if (!__ok)								\
-		pr_info("# %s:%d: %s\n", __func__, __LINE__, #cond);		\
-	__ok;									\
-})
 
 /* --- work requests --- */
 
@@ -152,13 +119,6 @@ static bool exchange(struct bench *b, int qp, u64 id)
 	    !ok(wc.byte_len == 100 && !memcmp(slot(b, id), b->src, 100)))
 		return false;
 	return poll(b->cq[A], &wc) && ok(wc.status == IB_WC_SUCCESS);
-}
-
-static bool to_error(struct ib_qp *qp)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-
-	return ok(!ib_modify_qp(qp, &attr, IB_QP_STATE));
 }
 
 /* --- events --- */
@@ -320,10 +280,10 @@ static bool contention(struct bench *b)
 
 static bool last_wqe(struct bench *b)
 {
-	if (!post(b, 10) || !exchange(b, 0, 0) || !to_error(b->qp[0][B]) ||
-	    !to_error(b->qp[0][B]))
+	if (!post(b, 10) || !exchange(b, 0, 0) || !qp_to_state(b->qp[0][B], IB_QPS_ERR) ||
+	    !qp_to_state(b->qp[0][B], IB_QPS_ERR))
 		return false;
-	if (!exchange(b, 1, 1) || !exchange(b, 2, 2) || !to_error(b->qp[2][B]))
+	if (!exchange(b, 1, 1) || !exchange(b, 2, 2) || !qp_to_state(b->qp[2][B], IB_QPS_ERR))
 		return false;
 	if (!exchange(b, 1, 3))
 		return false;
@@ -343,41 +303,6 @@ static const struct {
 };
 
 /* --- the bench --- */
-
-static bool qp_connect(struct ib_qp **pair, int from)
-{
-	const struct end *self = &ends[from], *peer = &ends[!from];
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = PORT };
-
-	if (!ok(!ib_modify_qp(pair[from], &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
-			      IB_QP_ACCESS_FLAGS)))
-		return false;
-	attr = (struct ib_qp_attr){
-		.qp_state = IB_QPS_RTR,
-		.path_mtu = IB_MTU_1024,
-		.dest_qp_num = pair[!from]->qp_num,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-	};
-	attr.ah_attr.type = rdma_ah_find_type(self->dev, PORT);
-	rdma_ah_set_port_num(&attr.ah_attr, PORT);
-	rdma_ah_set_grh(&attr.ah_attr, NULL, 0, self->gid_index, 64, 0);
-	rdma_ah_set_dgid_raw(&attr.ah_attr, (void *)peer->gid.raw);
-	ether_addr_copy(attr.ah_attr.roce.dmac, peer->mac);
-	if (!ok(!ib_modify_qp(pair[from], &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
-			      IB_QP_DEST_QPN | IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC |
-			      IB_QP_MIN_RNR_TIMER)))
-		return false;
-	attr = (struct ib_qp_attr){
-		.qp_state = IB_QPS_RTS,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.max_rd_atomic = 1,
-	};
-	return ok(!ib_modify_qp(pair[from], &attr, IB_QP_STATE | IB_QP_SQ_PSN | IB_QP_TIMEOUT |
-				IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_MAX_QP_RD_ATOMIC));
-}
 
 static bool bench_init(struct bench *b)
 {
@@ -466,85 +391,21 @@ static int run_cases(void)
 	return 0;
 }
 
-/* --- the devices --- */
-
-static bool end_init(struct end *end, struct ib_device *dev)
-{
-	const struct ib_gid_attr *attr;
-	struct net_device *ndev;
-	int i;
-
-	for (i = 0; i < dev->port_data[PORT].immutable.gid_tbl_len && !end->dev; i++) {
-		attr = rdma_get_gid_attr(dev, PORT, i);
-		if (IS_ERR(attr))
-			continue;
-		rcu_read_lock();
-		ndev = rdma_read_gid_attr_ndev_rcu(attr);
-		if (!IS_ERR(ndev) && attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP &&
-		    ipv6_addr_v4mapped((struct in6_addr *)attr->gid.raw)) {
-			end->dev = dev;
-			end->gid = attr->gid;
-			end->gid_index = i;
-			ether_addr_copy(end->mac, ndev->dev_addr);
-		}
-		rcu_read_unlock();
-		rdma_put_gid_attr(attr);
-	}
-	if (!end->dev)
-		return false;
-	end->pd = ib_alloc_pd(dev, 0);
-	return !IS_ERR(end->pd);
-}
-
-static int add_one(struct ib_device *dev)
-{
-	int i;
-
-	for (i = 0; i < 2; i++)
-		if (!strcmp(dev_name(&dev->dev), i == A ? dev_a : dev_b))
-			return end_init(&ends[i], dev) ? 0 : -EINVAL;
-	return -EOPNOTSUPP;
-}
-
-static void remove_one(struct ib_device *dev, void *data)
-{
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		if (ends[i].dev != dev)
-			continue;
-		ib_dealloc_pd(ends[i].pd);
-		ends[i].dev = NULL;
-	}
-}
-
-static struct ib_client client = {
-	.name = KBUILD_MODNAME,
-	.add = add_one,
-	.remove = remove_one,
-};
-
 static int __init ksrq_init(void)
 {
-	int ret = ib_register_client(&client);
+	int ret = ends_register();
 
 	if (ret)
 		return ret;
-	if (ends[A].dev && ends[B].dev) {
-		ret = run_cases();
-	} else {
-		pr_err("no devices \"%s\" and \"%s\" with IPv4 GIDs: set dev_a and dev_b\n",
-		       dev_a, dev_b);
-		ret = -ENODEV;
-	}
+	ret = run_cases();
 	if (ret)
-		ib_unregister_client(&client);
+		ib_unregister_client(&ends_client);
 	return ret;
 }
 
 static void __exit ksrq_exit(void)
 {
-	ib_unregister_client(&client);
+	ib_unregister_client(&ends_client);
 }
 
 module_init(ksrq_init);

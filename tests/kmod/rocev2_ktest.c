@@ -8,44 +8,21 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
-#include <linux/etherdevice.h>
 #include <linux/mm.h>
-#include <linux/module.h>
 #include <linux/random.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
-#include <net/ipv6.h>
-#include <rdma/ib_cache.h>
-#include <rdma/ib_verbs.h>
 
-static char *dev_a = "";
-module_param(dev_a, charp, 0444);
-MODULE_PARM_DESC(dev_a, "device that asks");
-static char *dev_b = "";
-module_param(dev_b, charp, 0444);
-MODULE_PARM_DESC(dev_b, "device that owns the memory");
+#include "ends.h"
 
-#define A	0
-#define B	1
 #define CONNS	3
-#define PORT	1
 #define PAGES	512
 #define BYTES	(PAGES * PAGE_SIZE)
 #define LIMIT	(20 * HZ)
-#define REMOTE	(IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC)
 #define ALL	(IB_ACCESS_LOCAL_WRITE | REMOTE)
 /* as the mapping says */
 #define OWN_IOVA	(~0ull)
-
-/* one of the two devices */
-struct end {
-	struct ib_device	*dev;
-	struct ib_pd		*pd;
-	union ib_gid		gid;
-	int			gid_index;
-	u8			mac[ETH_ALEN];
-};
 
 struct conn {
 	struct ib_cq	*cq[2];
@@ -78,18 +55,7 @@ struct bench {
 	u8		*dst;
 };
 
-static struct end ends[2];
 static enum ib_poll_context poll_ctx;
-
-/* does it hold? If not, say so */
-#define ok(cond)								\
-({										\
-	bool __ok = (cond);							\
-										\
-	if (!__ok)								\
-		pr_info("# %s:%d: %s\n", __func__, __LINE__, #cond);		\
-	__ok;									\
-})
 
 /* --- work requests --- */
 
@@ -889,47 +855,6 @@ static const struct {
 
 /* --- the bench --- */
 
-static bool qp_connect(struct conn *c, int from)
-{
-	const struct end *self = &ends[from], *peer = &ends[!from];
-	struct ib_qp_attr attr = {
-		.qp_state = IB_QPS_INIT,
-		.port_num = PORT,
-		.qp_access_flags = REMOTE,
-	};
-
-	if (!ok(!ib_modify_qp(c->qp[from], &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
-			      IB_QP_ACCESS_FLAGS)))
-		return false;
-	attr = (struct ib_qp_attr){
-		.qp_state = IB_QPS_RTR,
-		.path_mtu = IB_MTU_1024,
-		.dest_qp_num = c->qp[!from]->qp_num,
-		.max_dest_rd_atomic = 16,
-		.min_rnr_timer = 14,
-	};
-	attr.ah_attr.type = rdma_ah_find_type(self->dev, PORT);
-	rdma_ah_set_port_num(&attr.ah_attr, PORT);
-	rdma_ah_set_grh(&attr.ah_attr, NULL, 0, self->gid_index, 64, 0);
-	rdma_ah_set_dgid_raw(&attr.ah_attr, (void *)peer->gid.raw);
-	ether_addr_copy(attr.ah_attr.roce.dmac, peer->mac);
-	if (!ok(!ib_modify_qp(c->qp[from], &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
-			      IB_QP_DEST_QPN | IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC |
-			      IB_QP_MIN_RNR_TIMER)))
-		return false;
-	attr = (struct ib_qp_attr){
-		.qp_state = IB_QPS_RTS,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.max_rd_atomic = 16,
-	};
-	if (!ok(!ib_modify_qp(c->qp[from], &attr, IB_QP_STATE | IB_QP_SQ_PSN | IB_QP_TIMEOUT |
-			      IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_MAX_QP_RD_ATOMIC)))
-		return false;
-	return true;
-}
-
 static bool conn_init(struct conn *c)
 {
 	int i;
@@ -954,7 +879,7 @@ static bool conn_init(struct conn *c)
 			return false;
 		c->qp[i] = qp;
 	}
-	return qp_connect(c, A) && qp_connect(c, B);
+	return qp_connect(c->qp, A) && qp_connect(c->qp, B);
 }
 
 static void conn_exit(struct conn *c)
@@ -1068,83 +993,19 @@ static void run_cases(void)
 	}
 }
 
-/* --- the devices --- */
-
-static bool end_init(struct end *end, struct ib_device *dev)
-{
-	const struct ib_gid_attr *attr;
-	struct net_device *ndev;
-	int i;
-
-	for (i = 0; i < dev->port_data[PORT].immutable.gid_tbl_len && !end->dev; i++) {
-		attr = rdma_get_gid_attr(dev, PORT, i);
-		if (IS_ERR(attr))
-			continue;
-		rcu_read_lock();
-		ndev = rdma_read_gid_attr_ndev_rcu(attr);
-		if (!IS_ERR(ndev) && attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP &&
-		    ipv6_addr_v4mapped((struct in6_addr *)attr->gid.raw)) {
-			end->dev = dev;
-			end->gid = attr->gid;
-			end->gid_index = i;
-			ether_addr_copy(end->mac, ndev->dev_addr);
-		}
-		rcu_read_unlock();
-		rdma_put_gid_attr(attr);
-	}
-	if (!end->dev)
-		return false;
-	end->pd = ib_alloc_pd(dev, 0);
-	return !IS_ERR(end->pd);
-}
-
-static int add_one(struct ib_device *dev)
-{
-	int i;
-
-	for (i = 0; i < 2; i++)
-		if (!strcmp(dev_name(&dev->dev), i == A ? dev_a : dev_b))
-			return end_init(&ends[i], dev) ? 0 : -EINVAL;
-	return -EOPNOTSUPP;
-}
-
-static void remove_one(struct ib_device *dev, void *data)
-{
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		if (ends[i].dev != dev)
-			continue;
-		ib_dealloc_pd(ends[i].pd);
-		ends[i].dev = NULL;
-	}
-}
-
-static struct ib_client client = {
-	.name = KBUILD_MODNAME,
-	.add = add_one,
-	.remove = remove_one,
-};
-
 static int __init ktest_init(void)
 {
-	int ret = ib_register_client(&client);
+	int ret = ends_register();
 
 	if (ret)
 		return ret;
-	if (!ends[A].dev || !ends[B].dev) {
-		pr_err("no devices \"%s\" and \"%s\" with IPv4 GIDs: set dev_a and dev_b\n",
-		       dev_a, dev_b);
-		ib_unregister_client(&client);
-		return -ENODEV;
-	}
 	run_cases();
 	return 0;
 }
 
 static void __exit ktest_exit(void)
 {
-	ib_unregister_client(&client);
+	ib_unregister_client(&ends_client);
 }
 
 module_init(ktest_init);

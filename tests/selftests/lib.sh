@@ -121,7 +121,7 @@ read_port() {
 	*a_[0-9]*) ns=$NS_A ;;
 	esac
 	shift
-	ip netns exec "$ns" env -C "$dir" "$@"
+	${ns:+ip netns exec "$ns"} env -C "$dir" "$@"
 }
 
 # INDEX:GID lines.  A GID table can have a thousand entries, so one grep reads it all.
@@ -150,9 +150,9 @@ make_end() {
 	ip -n "$1" link set "$2" up
 }
 
-# add_link NS NAME TYPE IF
+# add_link NS NAME TYPE IF; NS may be empty, see setup_here
 add_link() {
-	ip netns exec "$1" rdma link add "$2" type "$3" netdev "$4" || return
+	${1:+ip netns exec "$1"} rdma link add "$2" type "$3" netdev "$4" || return
 	eventually link_is_active "$2"
 }
 
@@ -172,31 +172,104 @@ setup() {
 	make_end "$NS_A" "$IF_A" $IP4_A $IP6_A
 	make_end "$NS_B" "$IF_B" $IP4_B $IP6_B
 	DEV_A=rva_$ID DEV_B=rvb_$ID
-	add_link "$NS_A" "$DEV_A" "$LINK_TYPE" "$IF_A" && add_link "$NS_B" "$DEV_B" "$LINK_TYPE" "$IF_B" ||
-		fail_all "cannot add the rdma links"
 	# link-local, IPv4, IPv6
-	eventually has_gids "$DEV_A" 3 && eventually has_gids "$DEV_B" 3 || fail_all "the devices have no GIDs"
+	gids=3
+	add_link_a && add_link_b || fail_all "cannot add the rdma links"
 }
 
-on_a() { ip netns exec "$NS_A" "$@"; }
-on_b() { ip netns exec "$NS_B" "$@"; }
+# A link again that was deleted: add_link_a, add_link_b. The device's GIDs are there when it returns.
+add_link_a() { add_link "$NS_A" "$DEV_A" "$LINK_TYPE" "$IF_A" && eventually has_gids "$DEV_A" "$gids"; }
+add_link_b() { add_link "$NS_B" "$DEV_B" "$LINK_TYPE" "$IF_B" && eventually has_gids "$DEV_B" "$gids"; }
+
+on_a() { ${NS_A:+ip netns exec "$NS_A"} "$@"; }
+on_b() { ${NS_B:+ip netns exec "$NS_B"} "$@"; }
+
+# make_end_here IF IP: of this end, then of the other
+make_end_here() {
+	local mac
+
+	mac=$(cat "/sys/class/net/$3/address")
+	ip addr add "$2/32" dev "$1" && ip link set "$1" up &&
+		ip route add "$4/32" dev "$1" src "$2" &&
+		ip route del local "$2" dev "$1" table local &&
+		ip neigh replace "$4" lladdr "$mac" dev "$1" nud permanent
+}
+
+# setup_here: as setup, both ends in the namespace of the caller, since some of the kernel's own users of RDMA look
+# at the initial one alone; IPv4 only. To the routing tables neither address is local, so that what one end sends to
+# the other goes over the cable; our packets never ask for the way in.
+setup_here() {
+	need ip rdma
+	trap cleanup EXIT
+	load_module || fail_all "cannot load the module for link type $LINK_TYPE"
+	NS_A='' NS_B=''
+	IF_A=${NETIF1:-rva$ID} IF_B=${NETIF2:-rvb$ID}
+	if [ -z "$NETIF1" ]; then
+		ip link add "$IF_A" mtu "$MTU" type veth peer name "$IF_B" mtu "$MTU" ||
+			fail_all "cannot make a veth pair"
+	fi
+	make_end_here "$IF_A" $IP4_A "$IF_B" $IP4_B && make_end_here "$IF_B" $IP4_B "$IF_A" $IP4_A ||
+		fail_all "cannot route between the ends"
+	DEV_A=rva_$ID DEV_B=rvb_$ID
+	# link-local and IPv4
+	gids=2
+	add_link_a && add_link_b || fail_all "cannot add the rdma links"
+}
+
+# received a|b: bytes that the interface has received
+received() {
+	on_"$1" cat "/sys/class/net/$2/statistics/rx_bytes"
+}
+
+# over_the_cable BYTES COMMAND...: each end must receive more than BYTES while it runs
+over_the_cable() {
+	local bytes=$1 a b
+
+	shift
+	a=$(received a "$IF_A") b=$(received b "$IF_B")
+	"$@" || return
+	a=$(($(received a "$IF_A") - a)) b=$(($(received b "$IF_B") - b))
+	echo "A received $a bytes, B $b"
+	[ $a -gt "$bytes" -a $b -gt "$bytes" ]
+}
+
+# lossy COMMAND...: over a cable that loses one packet in a hundred
+lossy() {
+	local status
+
+	on_a tc qdisc add dev "$IF_A" root netem limit 10000 loss 1% seed 42 &&
+		on_b tc qdisc add dev "$IF_B" root netem limit 10000 loss 1% seed 43 || return
+	"$@"
+	status=$?
+	on_a tc qdisc del dev "$IF_A" root
+	on_b tc qdisc del dev "$IF_B" root
+	return $status
+}
 
 cleanup() {
 	local pid
 
-	for pid in $(ip netns pids "$NS_A" 2>/dev/null) $(ip netns pids "$NS_B" 2>/dev/null); do
+	# without a name it would be everybody's
+	for pid in ${NS_A:+$(ip netns pids "$NS_A" 2>/dev/null)} ${NS_B:+$(ip netns pids "$NS_B" 2>/dev/null)}; do
 		kill -9 "$pid" 2>/dev/null
 	done
 	for pid in "$DEV_A" "$DEV_B"; do
 		[ -z "$pid" ] || rdma link del "$pid" 2>/dev/null
 	done
 	# A real interface falls back to the initial namespace by itself, a virtual one would go with its own.
-	if [ -n "$NETIF1" ] && [ -n "$NETIF2" ]; then
+	if [ -n "$NS_A" ] && [ -n "$NETIF1" ] && [ -n "$NETIF2" ]; then
 		ip -n "$NS_A" link set "$NETIF1" netns $$ 2>/dev/null
 		ip -n "$NS_B" link set "$NETIF2" netns $$ 2>/dev/null
 	fi
-	ip netns del "$NS_A" 2>/dev/null
-	ip netns del "$NS_B" 2>/dev/null
+	if [ -n "$NS_A" ]; then
+		ip netns del "$NS_A" 2>/dev/null
+		ip netns del "$NS_B" 2>/dev/null
+	elif [ -z "$NETIF1" ]; then
+		ip link del "$IF_A" 2>/dev/null
+	else
+		ip addr del "$IP4_A/32" dev "$IF_A" 2>/dev/null
+		ip addr del "$IP4_B/32" dev "$IF_B" 2>/dev/null
+	fi
 	rm -rf "$scratch"
 }
 
@@ -242,4 +315,77 @@ between() {
 		cat "$scratch/server.log"
 		return 1
 	fi
+}
+
+# --- data
+
+# seeded SEED BYTES: the same bytes each time
+seeded() {
+	openssl enc -aes-128-ctr -K "$(printf %032x "$1")" -iv 0 -in /dev/zero 2>/dev/null | head -c "$2"
+}
+
+# same_bytes FILE SEED BYTES
+same_bytes() {
+	seeded "$2" "$3" | cmp - "$1"
+}
+
+# verified_writes FILE MIB ARGS...: write blocks of all sizes in any order past the page cache, and read them back
+verified_writes() {
+	local file=$1 mib=$2 status
+
+	shift 2
+	fio --name=verify --filename="$file" --direct=1 --ioengine=libaio --iodepth=32 --randseed=71 --size="${mib}M" \
+		--rw=randwrite --bsrange=4k-256k --verify=crc32c --verify_backlog=64 --verify_fatal=1 \
+		--output="$scratch/fio.log" "$@"
+	status=$?
+	[ $status = 0 ] || cat "$scratch/fio.log"
+	return $status
+}
+
+# load_starts SECONDS FILE MIB: the same in the background; load_ends waits for it
+load_starts() {
+	verified_writes "$2" "$3" --time_based --runtime="$1" >"$scratch/load.log" 2>&1 &
+	load=$!
+	sleep 1
+	kill -0 $load && return 0
+	cat "$scratch/load.log"
+	return 1
+}
+
+load_ends() {
+	wait $load && return 0
+	cat "$scratch/load.log"
+	return 1
+}
+
+# --- kernel consumers, tests/kmod
+
+need_kmod() {
+	need ip rdma dmesg
+	kmod=$ROCEV2_KMOD/$1.ko
+	[ -e "$kmod" ] || skip_all "no \$ROCEV2_KMOD/$1.ko: build tests/kmod and set ROCEV2_KMOD"
+}
+
+# run_kmod MODULE: it runs its cases while it is loaded and tells in the kernel log; sets $cases
+run_kmod() {
+	dmesg -C
+	insmod "$kmod" dev_a="$DEV_A" dev_b="$DEV_B" || fail_all "cannot load $kmod: $(dmesg | tail -1)"
+	dmesg | sed -n "s/.*$1: //p" >"$scratch/kmod"
+	rmmod "$1"
+	cases=$(sed -n 's/^1\.\.//p' "$scratch/kmod")
+	[ -n "$cases" ] || fail_all "$1 has run no case"
+}
+
+# report_kmod [PREFIX]: its results under our numbers
+report_kmod() {
+	local line text
+
+	while read -r line; do
+		text=$1$(echo "$line" | sed 's/^\(not \)\?ok [0-9]* //')
+		case $line in
+		ok\ *)		results=$((results + 1)); echo "ok $results $text" ;;
+		not\ ok\ *)	results=$((results + 1)) failures=$((failures + 1)); echo "not ok $results $text" ;;
+		\#*)		echo "$line" ;;
+		esac
+	done <"$scratch/kmod"
 }
