@@ -718,26 +718,11 @@ static int copy_inline_wr(struct rocev2_sq *sq, struct rxe_send_wqe *wqe,
 	return 0;
 }
 
-/* a kernel consumer's work request into the ring; checked again when it is pulled */
-static int post_one(struct rocev2_qp *qp, const struct ib_send_wr *wr)
+/* what belongs to the operation, and what it reads or writes */
+static int fill_wqe(struct rocev2_qp *qp, struct rxe_send_wqe *wqe, const struct ib_send_wr *wr)
 {
-	struct rocev2_sq *sq = &qp->sq;
-	u32 producer = rocev2_ring_producer(&sq->ring);
-	struct rxe_send_wqe *wqe;
 	int i;
 
-	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge || !opcode_known(qp, wr->opcode))
-		return -EINVAL;
-	if (wr->opcode == IB_WR_REG_MR &&
-	    !rocev2_key_same_index(reg_wr(wr)->key, reg_wr(wr)->mr->lkey))
-		return -EINVAL;
-	if (((producer + 1 - rocev2_ring_consumer(&sq->ring)) & sq->ring.mask) == 0)
-		return -ENOMEM;
-	wqe = rocev2_ring_slot(&sq->ring, producer);
-	wqe->wr.wr_id = wr->wr_id;
-	wqe->wr.opcode = wr->opcode;
-	wqe->wr.send_flags = wr->send_flags;
-	wqe->wr.ex.imm_data = wr->ex.imm_data;
 	if (qp->service == ROCEV2_SVC_UD) {
 		wqe->wr.wr.ud.ah_num = to_rocev2_ah(ud_wr(wr)->ah)->num;
 		wqe->wr.wr.ud.remote_qpn = ud_wr(wr)->remote_qpn;
@@ -752,22 +737,49 @@ static int post_one(struct rocev2_qp *qp, const struct ib_send_wr *wr)
 		wqe->wr.wr.rdma.remote_addr = rdma_wr(wr)->remote_addr;
 		wqe->wr.wr.rdma.rkey = rdma_wr(wr)->rkey;
 	} else if (wr->opcode == IB_WR_REG_MR) {
+		if (!rocev2_key_same_index(reg_wr(wr)->key, reg_wr(wr)->mr->lkey))
+			return -EINVAL;
 		/* not the MR itself: it is found by its key, if it still exists then */
 		wqe->wr.wr.reg.key = reg_wr(wr)->key;
 		wqe->wr.wr.reg.access = reg_wr(wr)->access;
 		wqe->iova = reg_wr(wr)->mr->iova;
 	}
-	if (wr->send_flags & IB_SEND_INLINE) {
-		if (copy_inline_wr(sq, wqe, wr))
-			return -EINVAL;
-	} else {
-		wqe->dma.num_sge = wr->num_sge;
-		for (i = 0; i < wr->num_sge; i++) {
-			wqe->dma.sge[i].addr = wr->sg_list[i].addr;
-			wqe->dma.sge[i].length = wr->sg_list[i].length;
-			wqe->dma.sge[i].lkey = wr->sg_list[i].lkey;
-		}
+	if (wr->send_flags & IB_SEND_INLINE)
+		return copy_inline_wr(&qp->sq, wqe, wr);
+	wqe->dma.num_sge = wr->num_sge;
+	for (i = 0; i < wr->num_sge; i++) {
+		wqe->dma.sge[i].addr = wr->sg_list[i].addr;
+		wqe->dma.sge[i].length = wr->sg_list[i].length;
+		wqe->dma.sge[i].lkey = wr->sg_list[i].lkey;
 	}
+	return 0;
+}
+
+/* a kernel consumer's work request into the ring; checked again when it is pulled */
+static int post_one(struct rocev2_qp *qp, const struct ib_send_wr *wr)
+{
+	bool known = opcode_known(qp, wr->opcode);
+	struct rocev2_sq *sq = &qp->sq;
+	u32 producer = rocev2_ring_producer(&sq->ring);
+	struct rxe_send_wqe *wqe;
+
+	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge)
+		return -EINVAL;
+	/*
+	 * What only flushes may be any operation: ib_drain_sq() posts an RDMA WRITE whatever
+	 * the service. Of what such a work request holds nothing is read.
+	 */
+	if (!known && !(rocev2_qp_state(qp) & ROCEV2_QPS_FLUSH_SEND))
+		return -EINVAL;
+	if (((producer + 1 - rocev2_ring_consumer(&sq->ring)) & sq->ring.mask) == 0)
+		return -ENOMEM;
+	wqe = rocev2_ring_slot(&sq->ring, producer);
+	wqe->wr.wr_id = wr->wr_id;
+	wqe->wr.opcode = wr->opcode;
+	wqe->wr.send_flags = wr->send_flags;
+	wqe->wr.ex.imm_data = wr->ex.imm_data;
+	if (known && fill_wqe(qp, wqe, wr))
+		return -EINVAL;
 	rocev2_ring_set_producer(&sq->ring, producer + 1);
 	return 0;
 }
