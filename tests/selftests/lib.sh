@@ -84,6 +84,15 @@ need() {
 	done
 }
 
+# The kernel must have these; they are not loaded yet when it returns.
+need_modules() {
+	local module
+
+	for module in "$@"; do
+		modprobe -nq "$module" || [ -e "/sys/module/${module//-/_}" ] || skip_all "the kernel has no $module"
+	done
+}
+
 load_module() {
 	case $LINK_TYPE in
 	rocev2)	grep -q '^rocev2 ' /proc/modules && return
