@@ -123,7 +123,8 @@ static enum ib_wc_status copy_placement(struct rocev2_send_wqe *wqe,
 	}
 	wqe->raddr = READ_ONCE(flush->remote_addr);
 	wqe->rkey = READ_ONCE(flush->rkey);
-	wqe->compare_add = READ_ONCE(flush->length);
+	/* rdma-core leaves flush->length at zero: the length lies where that of data does */
+	wqe->compare_add = READ_ONCE(ring->dma.length);
 	type = READ_ONCE(flush->type);
 	level = READ_ONCE(flush->level);
 	if (!type || type & ~(ROCEV2_FLUSH_GLOBAL | ROCEV2_FLUSH_PERSISTENT) ||
