@@ -125,7 +125,7 @@ void check_grh(const std::byte *grh, const Side &from, const Side &to, uint32_t 
 
 // Every length around what matters, gathered and scattered at random, with the network
 // header in front.
-void ud_data(const Sides &sides, uint64_t seed)
+void ud_data(const Sides &sides, uint64_t seed, bool plain_qkeys)
 {
     UdBed bed(sides);
     Rng rng(seed);
@@ -154,7 +154,7 @@ void ud_data(const Sides &sides, uint64_t seed)
         wr.opcode = imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
         wr.imm_data = htobe32(0xc0ffee00u + static_cast<uint32_t>(i));
         wr.send_flags |= flag_if(inlined, IBV_SEND_INLINE);
-        if (rng.one_in(2))
+        if (rng.one_in(2) && !plain_qkeys)
             wr.wr.ud.remote_qkey = qkey_of_qp;
         bed.send(wr);
 
@@ -173,6 +173,18 @@ void ud_data(const Sides &sides, uint64_t seed)
                         bed.memory_b.data()[j] == std::byte{0x5a},
                     "byte {} was written, outside of the datagram", j);
     }
+}
+
+// The completion tells which network header there is, as that of a ConnectX does: in the SL.
+void ud_network_type(const Sides &sides)
+{
+    UdBed bed(sides);
+    constexpr uint8_t udp = 8;
+    bed.receive(grh_bytes + 8);
+    bed.send_bytes(8);
+    const ibv_wc wc = must_poll(bed.b.recv_cq.get(), "datagram received");
+    const unsigned type = kind_of(sides.b.gid) == GidKind::ipv4 ? 2 : 1;
+    require(wc.sl == (udp | type), "sl is {:#x}", wc.sl);
 }
 
 // What must be dropped is, is counted there, and harms nobody.
@@ -345,7 +357,7 @@ void multicast(const Sides &sides)
         bed.send(wr);
     };
     const auto received = [&](size_t i) {
-        const ibv_wc wc = must_poll(members[i]->recv_cq.get(), "member");
+        const ibv_wc wc = must_poll(members[i]->recv_cq.get(), fmt::format("member {}", i).c_str());
         check_wc(wc, IBV_WC_SUCCESS, i, members[i]->qp.get(), "member");
         require(!std::memcmp(memory.data() + i * page_size + grh_bytes, bed.memory_a.data(), 500),
                 "member {} received wrong bytes", i);
@@ -519,7 +531,7 @@ void uc_loss(const Sides &sides, const Link &link, uint64_t seed)
             arrived, messages);
 }
 
-void add_cases(Ktap &ktap, Sides &sides, const Options &options, bool lossy)
+void add_cases(Ktap &ktap, Sides &sides, const Options &options, bool lossy, bool plain_qkeys)
 {
     const Link link = link_from(options);
     const uint64_t seed = options.seed;
@@ -536,7 +548,8 @@ void add_cases(Ktap &ktap, Sides &sides, const Options &options, bool lossy)
                 body();
             });
         };
-        add("ud.data", [&sides, seed] { ud_data(sides, hash_name(seed, "ud")); });
+        add("ud.data", [&sides, seed, plain_qkeys] { ud_data(sides, hash_name(seed, "ud"), plain_qkeys); });
+        add("ud.network_type", [&sides] { ud_network_type(sides); });
         add("ud.drops", [&sides] { ud_drops(sides); });
         add("ud.send_errors", [&sides] { ud_send_errors(sides); });
         add("ud.many_ahs", [&sides] { many_ahs(sides); });
@@ -555,8 +568,12 @@ int main(int argc, char **argv)
     CLI::App app("Moves datagrams and UC messages, and requires that what is lost harms nobody.");
     add_common_options(app, options);
     bool lossy = false;
+    bool plain_qkeys = false;
     app.add_flag("--lossy", lossy, "the link loses packets: only what can be said then");
+    app.add_flag("--plain-qkeys", plain_qkeys, "side A cannot send the Q_Key of its QP by the high bit");
     CLI11_PARSE(app, argc, argv);
     settle_options("unreliable", options);
-    return run_on_sides(options, [&](Ktap &ktap, Sides &sides) { add_cases(ktap, sides, options, lossy); });
+    return run_on_sides(options, [&](Ktap &ktap, Sides &sides) {
+        add_cases(ktap, sides, options, lossy, plain_qkeys);
+    });
 }

@@ -250,6 +250,21 @@ int rocev2_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 /* enum ibv_wc_flags: the library's number for it, which is not the kernel's */
 #define USER_WC_WITH_INV	BIT(3)
 
+/*
+ * struct ibv_wc has no member for the type of a datagram's network header (A17.4.5.1). ConnectX tells
+ * applications in the SL, and UCX goes by that to find the address in the header.
+ */
+#define USER_SL_UDP	BIT(3)
+#define USER_SL_IPV6	1
+#define USER_SL_IPV4	2
+
+static u8 user_sl(const struct ib_wc *wc)
+{
+	if (!(wc->wc_flags & IB_WC_WITH_NETWORK_HDR_TYPE))
+		return wc->sl;
+	return USER_SL_UDP | (wc->network_hdr_type == RDMA_NETWORK_IPV6 ? USER_SL_IPV6 : USER_SL_IPV4);
+}
+
 static void put_user_wc(struct ib_uverbs_wc *to, const struct ib_wc *wc)
 {
 	/* the others mean something else to the library, or nothing */
@@ -269,7 +284,7 @@ static void put_user_wc(struct ib_uverbs_wc *to, const struct ib_wc *wc)
 		.wc_flags	= flags,
 		.pkey_index	= wc->pkey_index,
 		.slid		= wc->slid,
-		.sl		= wc->sl,
+		.sl		= user_sl(wc),
 		.dlid_path_bits	= wc->dlid_path_bits,
 		.port_num	= wc->port_num,
 	};
