@@ -301,9 +301,10 @@ counter() {
 	rdma statistic show link "$1/1" | tr -s ' \n' '  ' | grep -o " $2 [0-9]*" | cut -d' ' -f3
 }
 
-# A server is ready when it listens on the TCP port of its handshake.
+# A server is ready when it listens on the TCP port of its handshake, or through rdma_cm.
 listens() {
-	ip netns exec "$1" ss -Hltn "sport = :$2" | grep -q .
+	ip netns exec "$1" ss -Hltn "sport = :$2" | grep -q . ||
+		rdma resource show cm_id | grep -Eq "state LISTEN .*:$2( |\$)"
 }
 
 # between SERVER_ARGS -- PROGRAM ARGS...: run PROGRAM as server on b and as client on a;
@@ -397,4 +398,100 @@ report_kmod() {
 		\#*)		echo "$line" ;;
 		esac
 	done <"$scratch/kmod"
+}
+
+# serve READY NS SERVER... -- NS CLIENT...: CLIENT in its namespace once READY says that SERVER is up
+# in its own; both outputs are shown if either fails.
+serve() {
+	local ready=$1 ns=$2 server=() status pid
+
+	shift 2
+	while [ "$1" != -- ]; do server+=("$1"); shift; done
+	shift
+	: >"$scratch/client.log"
+	timeout 60 ip netns exec "$ns" "${server[@]}" >"$scratch/server.log" 2>&1 &
+	pid=$!
+	if eventually "$ready"; then
+		timeout 60 ip netns exec "$@" >"$scratch/client.log" 2>&1
+		status=$?
+	else
+		status="not run"
+	fi
+	cat "$scratch/client.log"
+	[ "$status" = 0 ] || kill $pid 2>/dev/null
+	if ! wait $pid || [ "$status" != 0 ]; then
+		echo "--- client: status $status; server:"
+		cat "$scratch/server.log"
+		return 1
+	fi
+}
+
+# Somebody listens through rdma_cm, where ss does not look.
+cm_listens() {
+	rdma resource show cm_id | grep -q 'state LISTEN'
+}
+
+# Side B anew, as rdma_rxe, whose driver can live beside ours.
+make_b_rxe() {
+	modprobe rdma_rxe || skip_all "this kernel has no rdma_rxe"
+	rdma link del "$DEV_B" && add_link "$NS_B" "$DEV_B" rxe "$IF_B" || fail_all "cannot link rdma_rxe"
+	eventually has_gids "$DEV_B" 3 || fail_all "rdma_rxe has no GIDs"
+}
+
+# Multicast leaves by the netdev of the namespace.
+route_multicast() {
+	on_a ip route add 224.0.0.0/4 dev "$IF_A" && on_b ip route add 224.0.0.0/4 dev "$IF_B" ||
+		fail_all "cannot route multicast"
+}
+
+# The netdev takes frames of the group that mckey is asked for.
+joined_a() { ip -n "$NS_A" maddr show dev "$IF_A" | grep -q 01:00:5e:47:00:01; }
+joined_b() { ip -n "$NS_B" maddr show dev "$IF_B" | grep -q 01:00:5e:47:00:01; }
+
+# objects_before: remembers how many objects the two devices have; objects_as_before: compares
+objects() {
+	local dev
+
+	for dev in "$DEV_A" "$DEV_B"; do
+		rdma resource show "$dev" | grep -oE "(pd|cq|qp|cm_id|mr|srq) [0-9]+"
+	done
+}
+objects_before() { objects >"$scratch/objects"; }
+objects_as_before() { objects | diff "$scratch/objects" -; }
+
+# cm_programs NAME SERVER_NS SERVER_ADDRESS CLIENT_NS CLIENT_ADDRESS: a check() for each program of librdmacm
+cm_programs() {
+	local name=$1 at=$2 address=$3 from=$4 own=$5 ready=joined_b
+
+	[ "$at" != "$NS_A" ] || ready=joined_a
+	check "rping, $name" serve cm_listens "$at" rping -s -a "$address" -C 50 -V -- \
+		"$from" rping -c -a "$address" -C 50 -V
+	check "rping of 64 KiB, $name" serve cm_listens "$at" rping -s -a "$address" -C 20 -S 65000 -V -- \
+		"$from" rping -c -a "$address" -C 20 -S 65000 -V
+	check "ucmatose, $name, 20 connections" serve cm_listens "$at" ucmatose -b "$address" -c 20 -C 10 -- \
+		"$from" ucmatose -s "$address" -c 20 -C 10
+	check "udaddy, $name" serve cm_listens "$at" udaddy -b "$address" -c 5 -C 10 -- \
+		"$from" udaddy -s "$address" -c 5 -C 10
+	# The kernel's rdma_cm refuses groups of IPv6 on RoCE v2 (ENOTSUPP); unreliable.cpp joins them by verbs.
+	case $address in
+	*.*)	check "mckey, $name" serve $ready "$at" mckey -m 239.71.0.1 -b "$address" -- \
+			"$from" mckey -m 239.71.0.1 -b "$own" -s ;;
+	esac
+	check "rstream, $name" serve cm_listens "$at" rstream -b "$address" -T v -C 50 -- \
+		"$from" rstream -s "$address" -T v -C 50
+	check "riostream, $name" serve cm_listens "$at" riostream -b "$address" -T v -C 50 -- \
+		"$from" riostream -s "$address" -T v -C 50
+	# rdma_server leaves after one client
+	check "rdma_server and rdma_client, $name" serve cm_listens "$at" rdma_server -s "$address" -- \
+		"$from" rdma_client -s "$address"
+}
+
+# perftest PROGRAM ARGS...: the table must show a result line with the number of iterations
+# (perftest prints "inf" for latencies where it cannot tell the clock's MHz, as on a busy machine.)
+perftest() {
+	between "$@" -F >"$scratch/client.log" 2>&1
+	local status=$?
+
+	cat "$scratch/client.log"
+	[ $status = 0 ] && grep -Eq '^ *[0-9]+ +[0-9]+ +([0-9.]+|inf)' "$scratch/client.log"
 }
