@@ -10,10 +10,7 @@
 need ib_write_bw ss
 setup
 
-# the peer's side anew, as rdma_rxe
-modprobe rdma_rxe || skip_all "this kernel has no rdma_rxe"
-rdma link del "$DEV_B" && add_link "$NS_B" "$DEV_B" rxe "$IF_B" || fail_all "cannot link rdma_rxe"
-eventually has_gids "$DEV_B" 3 || fail_all "rdma_rxe has no GIDs"
+make_b_rxe
 
 data() {
 	"$(dirname "$0")/rc_data" --dev-a "$1" --dev-b "$2" --netns-a "$3" --netns-b "$4" \
