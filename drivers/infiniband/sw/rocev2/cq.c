@@ -52,6 +52,7 @@ int rocev2_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	}
 	/* a lock class of its own: kernel CQs are polled with interrupts off */
 	spin_lock_init(&cq->lock);
+	rocev2_cq_moderation_init(cq);
 	ibcq->cqe = rocev2_ring_capacity(&cq->ring);
 	return 0;
 }
@@ -84,6 +85,7 @@ int rocev2_create_user_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr
 		goto err_count;
 	cq->user = true;
 	spin_lock_init(&cq->lock);
+	rocev2_cq_moderation_init(cq);
 	ret = ib_copy_to_udata(udata, &resp, sizeof(resp));
 	if (ret)
 		goto err_ring;
@@ -106,6 +108,8 @@ err_count:
  */
 int rocev2_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
+	/* it may run for an event that went by count; none is held, see rocev2_cq_settle() */
+	hrtimer_cancel(&to_rocev2_cq(ibcq)->timer);
 	rocev2_ring_free(&to_rocev2_cq(ibcq)->ring);
 	atomic_dec(&to_rocev2_dev(ibcq->device)->num_cqs);
 	return 0;
@@ -226,24 +230,16 @@ int rocev2_peek_cq(struct ib_cq *ibcq, int num)
 int rocev2_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct rocev2_cq *cq = to_rocev2_cq(ibcq);
-	unsigned long irq = 0;
+	unsigned long irq;
 	int ret = 0;
 
-	if (cq->user)
-		spin_lock_bh(&cq->lock);
-	else
-		spin_lock_irqsave(&cq->lock, irq);
-
+	irq = rocev2_cq_lock(cq);
 	if (cq->notify != IB_CQ_NEXT_COMP)
 		cq->notify = flags & IB_CQ_SOLICITED_MASK;
 	if ((flags & IB_CQ_REPORT_MISSED_EVENTS) &&
 	    rocev2_ring_consumer(&cq->ring) != cq->ring.index)
 		ret = 1;
-
-	if (cq->user)
-		spin_unlock_bh(&cq->lock);
-	else
-		spin_unlock_irqrestore(&cq->lock, irq);
+	rocev2_cq_unlock(cq, irq);
 	return ret;
 }
 
@@ -298,11 +294,13 @@ static int append(struct rocev2_cq *cq, const struct ib_wc *wc, bool solicited)
 {
 	struct rocev2_ring *ring = &cq->ring;
 	u32 next = (ring->index + 1) & ring->mask;
+	u32 consumer = rocev2_ring_consumer(ring);
+	bool due;
 
 	lockdep_assert_held(&cq->lock);
 	if (unlikely(cq->overrun))
 		return -EPIPE;
-	if (unlikely(next == rocev2_ring_consumer(ring))) {
+	if (unlikely(next == consumer)) {
 		cq->overrun = true;
 		return -EOVERFLOW;
 	}
@@ -313,11 +311,11 @@ static int append(struct rocev2_cq *cq, const struct ib_wc *wc, bool solicited)
 	ring->index = next;
 	rocev2_ring_set_producer(ring, next);
 
-	if (cq->notify == IB_CQ_NEXT_COMP || (cq->notify == IB_CQ_SOLICITED && solicited)) {
+	due = cq->notify == IB_CQ_NEXT_COMP || (cq->notify == IB_CQ_SOLICITED && solicited);
+	if (due)
 		cq->notify = 0;
-		return 1;
-	}
-	return 0;
+	/* a CQ that is full must not wait for more */
+	return (due || cq->held) && !rocev2_cq_hold(cq, ((next + 1) & ring->mask) == consumer);
 }
 
 int rocev2_cq_post(struct rocev2_cq *cq, const struct ib_wc *wc, bool solicited)

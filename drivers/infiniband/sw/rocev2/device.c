@@ -84,6 +84,8 @@ static int rocev2_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 	attr->max_sge_rd = ROCEV2_MAX_SGE;
 	attr->max_cq = ROCEV2_MAX_CQ;
 	attr->max_cqe = ROCEV2_MAX_CQE;
+	attr->cq_caps.max_cq_moderation_count = ROCEV2_MAX_CQ_MODERATION_COUNT;
+	attr->cq_caps.max_cq_moderation_period = ROCEV2_MAX_CQ_MODERATION_PERIOD;
 	attr->max_mr = ROCEV2_MAX_MR;
 	attr->max_srq = ROCEV2_MAX_SRQ;
 	attr->max_srq_wr = ROCEV2_MAX_SRQ_WR;
@@ -332,6 +334,7 @@ static const struct ib_device_ops rocev2_ops = {
 
 	RDMA_CREATE_CQ_OPS(rocev2_create_cq, rocev2_create_user_cq)
 	RDMA_RESIZE_CQ_OPS(rocev2_resize_user_cq)
+	.modify_cq		= rocev2_modify_cq,
 	.destroy_cq		= rocev2_destroy_cq,
 	.poll_cq		= rocev2_poll_cq,
 	.peek_cq		= rocev2_peek_cq,
@@ -418,6 +421,8 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
 	ibdev->num_comp_vectors = num_possible_cpus();
+	/* ib_alloc_cq() moderates by load; `rdma dev set DEV adaptive-moderation off` */
+	ibdev->use_cq_dim = true;
 	ibdev->link_ops = &rocev2_link_ops;
 	ibdev->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
 				  BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);

@@ -590,6 +590,9 @@ int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	rocev2_qp_put(qp);
 	wait_for_completion(&qp->idle);
 	hrtimer_cancel(&qp->timer);
+	rocev2_cq_settle(qp->scq);
+	if (qp->rcq != qp->scq)
+		rocev2_cq_settle(qp->rcq);
 
 	sq_destroy(&qp->sq);
 	rocev2_ring_free(&qp->rq.ring);

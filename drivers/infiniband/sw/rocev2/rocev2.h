@@ -22,6 +22,8 @@
 #define ROCEV2_MAX_QP_WR	16384
 #define ROCEV2_MAX_SRQ_WR	32767		/* as many as a ring of a power of two holds */
 #define ROCEV2_MAX_CQE		1048576
+#define ROCEV2_MAX_CQ_MODERATION_COUNT	ROCEV2_MAX_QP_WR
+#define ROCEV2_MAX_CQ_MODERATION_PERIOD	32767	/* microseconds */
 #define ROCEV2_MAX_RD_ATOMIC	128		/* per QP, as requester and as responder */
 #define ROCEV2_MAX_MSG		2147483648u	/* IBA C9-26 */
 /* of the ring layout in <rdma/rdma_user_rxe.h>, as rdma-core counts */
