@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Test of what only a kernel consumer can do: fast registration, invalidation and
- * draining. Loaded by tests/selftests/fast_reg.sh with the names of two connected
- * devices; runs all cases in its init and prints KTAP into the kernel log, one line
- * "rocev2_ktest: ok ..." or "not ok ..." a case. A asks, B owns the memory.
+ * Test of what only a kernel consumer can do: fast registration, invalidation,
+ * draining, CQs that the core moderates. Loaded by tests/selftests/fast_reg.sh with the
+ * names of two connected devices; runs all cases in its init and prints KTAP into the
+ * kernel log, one line "rocev2_ktest: ok ..." or "not ok ..." a case. A asks, B owns the
+ * memory.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/dim.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/scatterlist.h>
@@ -825,6 +827,151 @@ static bool drain(struct bench *b)
 	return true;
 }
 
+/* --- completion moderation --- */
+
+static bool conn_init(struct conn *c);
+
+/* messages from A, posted and not awaited */
+static bool messages(struct conn *c, struct op **recvs, struct op **sends, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++) {
+		recvs[i] = op_new();
+		if (!ok(post_recv(c->qp[B], recvs[i], NULL, 0)))
+			return false;
+	}
+	for (i = 0; i < count; i++) {
+		struct ib_send_wr wr = { .opcode = IB_WR_SEND };
+
+		sends[i] = op_new();
+		if (!ok(post(c->qp[A], sends[i], &wr)))
+			return false;
+	}
+	return true;
+}
+
+/* microseconds until all of them were received */
+static bool exchange(struct conn *c, int count, s64 *us)
+{
+	struct op *recvs[16], *sends[16];
+	ktime_t start = ktime_get();
+	int i;
+
+	if (!messages(c, recvs, sends, count))
+		return false;
+	for (i = 0; i < count; i++)
+		if (!ok(op_wait(c->cq[B], recvs[i], IB_WC_SUCCESS)))
+			return false;
+	*us = ktime_us_delta(ktime_get(), start);
+	for (i = 0; i < count; i++)
+		if (!ok(op_wait(c->cq[A], sends[i], IB_WC_SUCCESS)))
+			return false;
+	return true;
+}
+
+/* other work may delay one exchange, not all */
+static bool exchange_within(struct conn *c, int count, s64 limit)
+{
+	s64 us;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		if (!exchange(c, count, &us))
+			return false;
+		if (us < limit)
+			return true;
+	}
+	pr_info("# %d messages took %lld us\n", count, us);
+	return ok(us < limit);
+}
+
+static bool moderation(struct bench *b)
+{
+	const struct ib_cq_caps *caps = &ends[B].dev->attrs.cq_caps;
+	struct conn *c = &b->conn[0];
+	struct ib_cq *cq = c->cq[B];
+	s64 us;
+	int i;
+
+	if (!ok(caps->max_cq_moderation_count >= 100 && caps->max_cq_moderation_period >= 10000))
+		return false;
+	if (!ok(rdma_set_cq_moderation(cq, caps->max_cq_moderation_count + 1, 1) == -EINVAL) ||
+	    !ok(rdma_set_cq_moderation(cq, 1, caps->max_cq_moderation_period + 1) == -EINVAL))
+		return false;
+
+	/* nobody waits for events of a CQ that is polled directly */
+	if (!ok(!rdma_set_cq_moderation(cq, 100, 5000)))
+		return false;
+	for (i = 0; i < 5; i++) {
+		if (!exchange(c, 2, &us))
+			return false;
+		if (!ok(us >= 5000 || poll_ctx == IB_POLL_DIRECT))
+			return false;
+	}
+	if (!ok(!rdma_set_cq_moderation(cq, 4, caps->max_cq_moderation_period)))
+		return false;
+	if (!exchange_within(c, 4, caps->max_cq_moderation_period))
+		return false;
+	if (!ok(!rdma_set_cq_moderation(cq, 0, 0)))
+		return false;
+	return exchange_within(c, 1, caps->max_cq_moderation_period);
+}
+
+/* QPs and CQs go while an event is held: the consumer's work is not queued again */
+static bool moderation_free(struct bench *b)
+{
+	struct op *recvs[3], *sends[3];
+	bool passed = true;
+	int i, j;
+
+	for (i = 0; i < 100 && passed; i++) {
+		struct conn c = {};
+
+		passed = conn_init(&c) &&
+			 ok(!rdma_set_cq_moderation(c.cq[A], 1000, 1 + i * 5)) &&
+			 ok(!rdma_set_cq_moderation(c.cq[B], 1000, i & 1 ? 10000 : 1 + i * 5)) &&
+			 messages(&c, recvs, sends, ARRAY_SIZE(sends));
+		udelay(i * 4);
+		for (j = 0; j < 2; j++)
+			if (c.qp[j])
+				ib_destroy_qp(c.qp[j]);
+		for (j = 0; j < 2; j++)
+			if (c.cq[j])
+				ib_free_cq(c.cq[j]);
+	}
+	/* longer than any period */
+	msleep(20);
+	return passed;
+}
+
+/* the core moderates by load, and all completions come */
+static bool moderation_dim(struct bench *b)
+{
+	struct conn *c = &b->conn[0];
+	struct dim *dim = c->cq[B]->dim;
+	unsigned long end;
+	s64 us;
+	int i;
+
+	/* no events, nothing to moderate */
+	if (poll_ctx == IB_POLL_DIRECT)
+		return ok(!dim);
+	if (!ok(dim))
+		return false;
+	for (i = 0; i < 3 * DIM_NEVENTS; i++) {
+		if (!exchange(c, 1, &us))
+			return false;
+		usleep_range(500, 1000);
+	}
+	/* some ten times as many: more in an event is better */
+	end = jiffies + LIMIT;
+	while (!READ_ONCE(dim->profile_ix) || READ_ONCE(dim->state) == DIM_APPLY_NEW_PROFILE)
+		if (!exchange(c, 16, &us) || !ok(time_before(jiffies, end)))
+			return false;
+	return true;
+}
+
 static const struct {
 	const char *name;
 	bool (*run)(struct bench *b);
@@ -851,6 +998,9 @@ static const struct {
 	{ "dereg_under_writes",		dereg_under_writes },
 	{ "dereg_before_reg",		dereg_before_reg },
 	{ "drain",			drain },
+	{ "moderation",			moderation },
+	{ "moderation_free",		moderation_free },
+	{ "moderation_dim",		moderation_dim },
 };
 
 /* --- the bench --- */
