@@ -40,6 +40,8 @@ std::uint64_t walk(const std::uint8_t* bytes, const rocev2_opcode_info& op)
 
     if (op.flags & ROCEV2_F_DETH)
         sum += be32_to_cpu(take<rocev2_deth>(bytes, at, op.hdr_len).qkey);
+    if (op.flags & ROCEV2_F_FETH)
+        sum += be32_to_cpu(take<rocev2_feth>(bytes, at, op.hdr_len).bits);
     if (op.flags & ROCEV2_F_RETH) {
         const auto reth = take<rocev2_reth>(bytes, at, op.hdr_len);
         const std::uint64_t va = be64_to_cpu(reth.va);
