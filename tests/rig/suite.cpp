@@ -62,14 +62,25 @@ for module in ib_uverbs rdma_ucm ib_umad veth; do
 done
 [ -z "$ROCEV2_MODULE" ] || {{ modprobe crc32_pclmul 2>/dev/null; modprobe -q -a $(modinfo -F depends "$ROCEV2_MODULE" | tr , ' ') 2>/dev/null; insmod "$ROCEV2_MODULE" || exit 99; }}
 cd /run/rocev2/tests || exit 99
+leaks=/sys/kernel/debug/kmemleak
+# What the boot has left is not the test's. Objects are looked at when they are 5 s old, and reported by the second scan.
+find_leaks() {{
+    sleep 5
+    echo scan >$leaks
+    echo scan >$leaks
+}}
+[ ! -e $leaks ] || {{ echo scan=off >$leaks; find_leaks; echo clear >$leaks; }}
 {3}
 status=$?
 if grep -q '^rocev2 ' /proc/modules; then
     rmmod rocev2 || {{ echo 'rocev2 cannot be unloaded after the test'; [ $status != 0 ] || status=98; }}
 fi
-if [ -e /sys/kernel/debug/kmemleak ]; then
-    for pass in 1 2; do echo scan >/sys/kernel/debug/kmemleak; sleep 1; done
-    cat /sys/kernel/debug/kmemleak >/dev/kmsg
+if [ -e $leaks ]; then
+    find_leaks
+    # Not what the kernel made while it booted: UML has places that the scan does not look at.
+    # A line at a time, or the log refuses it.
+    awk '/^unreferenced/ {{ head = $0; next }} head {{ keep = !/comm "swapper/; if (keep) print head; head = "" }} keep' $leaks |
+        while IFS= read -r line; do echo "kmemleak: $line" >/dev/kmsg; done
 fi
 exit $status
 )",
@@ -223,11 +234,13 @@ std::vector<Test> AllTests(const fs::path &checkout)
         for (std::string word; words >> word;) {
             if (word.starts_with("mem="))
                 test.memory_mib = static_cast<unsigned>(std::strtoul(word.c_str() + 4, nullptr, 10));
+            else if (word == "short")
+                test.short_cut = true;
             else
                 test.kernels.push_back(word);
         }
         if (seconds <= 0 || test.kernels.empty())
-            Fail("{}: `{}` is not \"name seconds [mem=MIB] kernels...\"", list.string(), line);
+            Fail("{}: `{}` is not \"name seconds [mem=MIB] [short] kernels...\"", list.string(), line);
         test.timeout = std::chrono::seconds(seconds);
         tests.push_back(std::move(test));
     }

@@ -14,6 +14,7 @@ struct Test {
     std::string name;
     std::chrono::seconds timeout{0};	/* under UML */
     unsigned memory_mib = 0;	/* of the guest; 0: what guests have */
+    bool short_cut = false;	/* one of the few that make check runs on a sanitizer kernel */
     std::vector<std::string> kernels;	/* prefixes of Kernel::name */
 
     bool RunsOn(const Kernel &kernel) const;
