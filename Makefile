@@ -11,7 +11,7 @@ KARGS ?=
 RIG ?= qemu
 JOBS ?= 1
 
-.PHONY: all help modules install demo check unit style clean clean-modules
+.PHONY: all help modules install demo check check-debug unit style clean clean-modules
 
 all: modules
 
@@ -21,6 +21,8 @@ help:
 	@echo 'demo     boot a machine, load the module, show ib_write_bw between two namespaces;'
 	@echo '         RIG=qemu (Debian kernel of this host, default) or RIG=uml (builds a kernel first)'
 	@echo 'check    unit tests, style, and all selftests on all kernels; JOBS=N guests at once'
+	@echo 'check-debug  all selftests on kernels with KASAN and UBSAN, and with lockdep and kmemleak; check runs a few of'
+	@echo '         them on the first'
 	@echo 'unit     the unit tests alone'
 	@echo 'style    checkpatch, sparse and W=1 builds for each kernel'
 	@echo 'clean    remove what modules and the tests made; the cache stays'
@@ -43,6 +45,9 @@ demo:
 
 check:
 	@tests/rig/start check --jobs $(JOBS)
+
+check-debug:
+	@tests/rig/start check-debug --jobs $(JOBS)
 
 unit style:
 	@tests/rig/start $@

@@ -112,6 +112,23 @@ int Unit(const Arguments &arguments)
     return RunUnitTests(arguments.run.checkout).failed > 0 ? 1 : 0;
 }
 
+/* A kernel that cannot be prepared fails alone: the others still have something to say. */
+Totals RunGuarded(const Arguments &arguments, const Kernel &kernel, const std::vector<Test> &tests)
+{
+    try {
+        return RunTests(arguments.run, kernel, tests);
+    } catch (const Error &error) {
+        Say(error.what());
+        return {0, 1};
+    }
+}
+
+int Verdict(const Totals &totals)
+{
+    fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
+    return totals.failed > 0 ? 1 : 0;
+}
+
 /* Everything, what fails soonest first. */
 int Check(Arguments arguments)
 {
@@ -123,17 +140,29 @@ int Check(Arguments arguments)
     totals += RunUnitTests(arguments.run.checkout);
     const auto kernels = CheckedKernels(arguments);
     totals += CheckStyle(arguments.run.checkout, kernels);
-    for (const Kernel &kernel : kernels) {
-        try {
-            totals += RunTests(arguments.run, kernel, ChosenTests(arguments, kernel));
-        } catch (const Error &error) {
-            /* Of one kernel: the others still have something to say. */
-            Say(error.what());
-            totals.failed++;
-        }
+    for (const Kernel &kernel : kernels)
+        totals += RunGuarded(arguments, kernel, ChosenTests(arguments, kernel));
+    /* The short cut of CheckDebug(): one kernel more to build, and its few quick tests. */
+    const Kernel kasan = UmlKernel(arguments.run.checkout, "kasan");
+    auto tests = ChosenTests(arguments, kasan);
+    std::erase_if(tests, [](const Test &test) { return !test.short_cut; });
+    arguments.run.strict_build = false;
+    totals += RunGuarded(arguments, kasan, tests);
+    return Verdict(totals);
+}
+
+/* All selftests on the kernels with sanitizers. */
+int CheckDebug(const Arguments &arguments)
+{
+    Totals totals;
+
+    NeedRoot();
+    Note("caching in {}", CacheDirectory().string());
+    for (const char *variant : {"kasan", "lockdep"}) {
+        const Kernel kernel = UmlKernel(arguments.run.checkout, variant);
+        totals += RunGuarded(arguments, kernel, ChosenTests(arguments, kernel));
     }
-    fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
-    return totals.failed > 0 ? 1 : 0;
+    return Verdict(totals);
 }
 
 } // namespace
@@ -178,6 +207,9 @@ int main(int argc, char **argv)
     add_link_type(demo);
     CLI::App *check = app.add_subcommand("check", "unit tests, style, all selftests on all kernels");
     check->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
+    CLI::App *check_debug = app.add_subcommand("check-debug", "all selftests on the KASAN and the lockdep kernel");
+    check_debug->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
+    check_debug->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
     CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");
     CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files");
 
@@ -190,6 +222,8 @@ int main(int argc, char **argv)
             return Demo(arguments);
         if (check->parsed())
             return Check(arguments);
+        if (check_debug->parsed())
+            return CheckDebug(arguments);
         if (style->parsed())
             return Style(arguments);
         if (unit->parsed())
