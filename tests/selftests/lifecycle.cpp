@@ -3,6 +3,7 @@
 // Objects that come and go while packets pour in: QPs, memory regions, CQs,
 // whole processes.  Nothing may leak: after every case the kernel's counts
 // of `rdma resource show` must be what they were before.
+#include "common/balance.hpp"
 #include "common/memory.hpp"
 #include "common/random.hpp"
 #include "common/verbs.hpp"
@@ -23,39 +24,6 @@ using namespace rocev2::test;
 using std::chrono::milliseconds;
 
 namespace {
-
-// Counts the objects of both devices and requires the same at the end.
-class Balance {
-public:
-    explicit Balance(const Options &options)
-        : options_(options), a_(resource_counts(options.dev_a)), b_(resource_counts(options.dev_b))
-    {
-    }
-
-    void must_hold(milliseconds limit = milliseconds(3000)) const
-    {
-        // A killed process is cleaned up behind its back.
-        const bool same = wait_until(limit, [&] {
-            return resource_counts(options_.dev_a) == a_ && resource_counts(options_.dev_b) == b_;
-        });
-        if (same)
-            return;
-        std::string text;
-        for (const auto &[device, before] : {std::pair{&options_.dev_a, &a_}, {&options_.dev_b, &b_}})
-            for (const auto &[what, count] : resource_counts(*device)) {
-                const auto at = before->find(what);
-                if (at == before->end() || at->second != count)
-                    text += fmt::format(" {}: {} {} instead of {};", *device, count, what,
-                                        at == before->end() ? 0 : at->second);
-            }
-        fail("objects leaked:{}", text);
-    }
-
-private:
-    const Options &options_;
-    std::map<std::string, long> a_;
-    std::map<std::string, long> b_;
-};
 
 // Registered memory of one side.
 struct Memory {
