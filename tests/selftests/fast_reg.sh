@@ -24,6 +24,6 @@ for ns in a b; do
 	on_$ns tc qdisc replace dev "$interface" root netem limit 10000 loss 1% seed 42 ||
 		fail_all "no netem"
 done
-run_kmod rocev2_ktest
+run_kmod rocev2_ktest lossy=1
 report_kmod "loss_1%."
 finish

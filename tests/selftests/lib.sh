@@ -376,10 +376,10 @@ need_kmod() {
 	[ -e "$kmod" ] || skip_all "no \$ROCEV2_KMOD/$1.ko: build tests/kmod and set ROCEV2_KMOD"
 }
 
-# run_kmod MODULE: it runs its cases while it is loaded and tells in the kernel log; sets $cases
+# run_kmod MODULE [PARAMETER...]: it runs its cases while it is loaded and tells in the kernel log; sets $cases
 run_kmod() {
 	dmesg -C
-	insmod "$kmod" dev_a="$DEV_A" dev_b="$DEV_B" || fail_all "cannot load $kmod: $(dmesg | tail -1)"
+	insmod "$kmod" dev_a="$DEV_A" dev_b="$DEV_B" "${@:2}" || fail_all "cannot load $kmod: $(dmesg | tail -1)"
 	dmesg | sed -n "s/.*$1: //p" >"$scratch/kmod"
 	rmmod "$1"
 	cases=$(sed -n 's/^1\.\.//p' "$scratch/kmod")
