@@ -486,9 +486,13 @@ static void run_cases(void)
 	ret = bench_init();
 	if (ret)
 		pr_info("# bench: %pe\n", ERR_PTR(ret));
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		pr_info("%sok %d %s\n", !ret && run_case(cases[i].verb) ? "" : "not ", i + 1,
-			cases[i].name);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *no = "not ";
+
+		if (!ret && run_case(cases[i].verb))
+			no = "";
+		pr_info("%sok %d %s\n", no, i + 1, cases[i].name);
+	}
 	bench_exit();
 }
 

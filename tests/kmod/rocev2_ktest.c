@@ -107,7 +107,7 @@ static bool op_wait(struct ib_cq *cq, struct op *op, enum ib_wc_status status)
 {
 	if (!ok(op_wait_any(cq, op)))
 		return false;
-	/* once the NAK is lost nobody repeats it: the peer's QP is in the error state (IBA 9.9.3) */
+	/* a lost NAK is not repeated: the peer's QP is in the error state (IBA 9.9.3) */
 	if (lossy && status == IB_WC_REM_ACCESS_ERR && op->wc.status == IB_WC_RETRY_EXC_ERR)
 		return true;
 	if (op->wc.status != status)

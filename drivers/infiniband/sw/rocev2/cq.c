@@ -247,8 +247,9 @@ int rocev2_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 #define USER_WC_WITH_INV	BIT(3)
 
 /*
- * struct ibv_wc has no member for the type of a datagram's network header (A17.4.5.1). ConnectX tells
- * applications in the SL, and UCX goes by that to find the address in the header.
+ * struct ibv_wc has no member for the type of a datagram's network header (A17.4.5.1).
+ * ConnectX tells applications in the SL, and UCX goes by that to find the address in
+ * the header.
  */
 #define USER_SL_UDP	BIT(3)
 #define USER_SL_IPV6	1
@@ -258,7 +259,9 @@ static u8 user_sl(const struct ib_wc *wc)
 {
 	if (!(wc->wc_flags & IB_WC_WITH_NETWORK_HDR_TYPE))
 		return wc->sl;
-	return USER_SL_UDP | (wc->network_hdr_type == RDMA_NETWORK_IPV6 ? USER_SL_IPV6 : USER_SL_IPV4);
+	if (wc->network_hdr_type == RDMA_NETWORK_IPV6)
+		return USER_SL_UDP | USER_SL_IPV6;
+	return USER_SL_UDP | USER_SL_IPV4;
 }
 
 static void put_user_wc(struct ib_uverbs_wc *to, const struct ib_wc *wc)
