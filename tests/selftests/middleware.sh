@@ -61,14 +61,23 @@ mpi() {
 		sh -c 'devices=$1; shift; set -- $devices "$@"
 			[ $OMPI_COMM_WORLD_RANK = 0 ] || shift
 			export UCX_NET_DEVICES=$1:1
-			exec "$0"' "$(dirname "$0")/mpi_data" "$devices" >"$scratch/mpi.log" 2>&1
+			exec "$0" $MPI_DATA_ARGS' "$(dirname "$0")/mpi_data" "$devices" >"$scratch/mpi.log" 2>&1
 	local status=$?
 
 	cat "$scratch/mpi.log"
 	[ $status = 0 ] && [ "$(grep -c 'verified all' "$scratch/mpi.log")" = 2 ]
 }
 
-plan 28
+# libfabric keeps registrations of memory that the process has given back where nothing tells it (this kernel has no
+# userfaultfd), and then wrong data is sent from pages that are no longer there: so the heap keeps its memory. The
+# ofi component has no one-sided operations.
+mpi_over_libfabric() {
+	mpi "$DEV_B $DEV_B" FI_VERBS_DEVICE_NAME="$DEV_B" MPI_DATA_ARGS=--two-sided MALLOC_MMAP_MAX_=0 \
+		MALLOC_TRIM_THRESHOLD_=4000000000 -- \
+		--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "verbs;ofi_rxm"
+}
+
+plan 29
 for transport in rc_v ud_v; do
 	for test in tag_bw tag_lat tag_sync_bw stream_bw ucp_am_bw; do
 		check "ucx_perftest $test over $transport" ucp $transport $test 65536
@@ -93,4 +102,5 @@ for transport in rc_v ud_v; do
 	check "Open MPI over UCX $transport, two devices" mpi "$DEV_A $DEV_B" UCX_TLS=$transport,self -- --mca pml ucx --mca osc ucx
 	check "Open MPI over UCX $transport, one device" mpi "$DEV_B $DEV_B" UCX_TLS=$transport,self -- --mca pml ucx --mca osc ucx
 done
+check "Open MPI over libfabric verbs;ofi_rxm" mpi_over_libfabric
 finish
