@@ -120,13 +120,13 @@ fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::
         Fail("{} has no Kbuild: is this a rocev2 source tree?", checkout.string());
     SyncSources(checkout, copy);
     const auto build = [&](const fs::path &directory, const char *what, const fs::path &log) {
-        Command make{{"make", "-C", kernel.kdir, fmt::format("M={}", InRoot(kernel.root, checkout, directory).string()),
+        Command make{{"make", "-C", kernel.kdir, fmt::format("M={}", InRoot(kernel.build_root, checkout, directory).string()),
                       fmt::format("-j{}", Processors())}};
         if (kernel.rig == Rig::kUml)
             make.argv.push_back("ARCH=um");
         make.argv.insert(make.argv.end(), arguments.begin(), arguments.end());
         make.argv.push_back("modules");
-        make.jail = JailWithCheckout(kernel.root, checkout, kernel.binds);
+        make.jail = JailWithCheckout(kernel.build_root, checkout, kernel.binds);
         RunStep(make, fmt::format("building {} for {} ({})", what, kernel.name, kernel.release), log);
     };
     const fs::path log = ModuleLog(checkout, kernel, arguments);

@@ -113,7 +113,7 @@ const std::vector<std::string> &StockKernelNames()
 
 const std::vector<std::string> &UmlVariants()
 {
-    static const std::vector<std::string> kVariants = {"release", "kasan", "lockdep"};
+    static const std::vector<std::string> kVariants = {"release", "kasan", "lockdep", "debian12"};
     return kVariants;
 }
 
@@ -145,6 +145,13 @@ fs::path UmlSource(const fs::path &checkout)
 
 Kernel UmlKernel(const fs::path &checkout, const std::string &variant)
 {
+    if (variant == "debian12") {
+        Kernel kernel = UmlKernel(checkout, "release");
+
+        kernel.name = "debian12-uml";
+        kernel.root = CachedRoot("bookworm");
+        return kernel;
+    }
     const Root root = CachedRoot("trixie");
     const fs::path source = UmlSource(checkout);
     const auto wanted = WantedConfig(checkout, variant);
@@ -183,6 +190,7 @@ Kernel UmlKernel(const fs::path &checkout, const std::string &variant)
     kernel.image = item / "build/linux";
     kernel.modules = item / "modules/lib/modules" / kernel.release;
     kernel.root = root;
+    kernel.build_root = root;
     kernel.kdir = kBuildInJail;
     kernel.binds = {{source, kSourceInJail}, {item / "build", kBuildInJail}};
     return kernel;
@@ -225,6 +233,7 @@ Kernel StockKernel(const std::string &name, bool prefer_host_root)
     if (kernel.release.empty() || kernel.image.empty())
         Fail("{} holds no kernel; remove it and run again", item.string());
     kernel.root = root;
+    kernel.build_root = root;
     kernel.kdir = "/usr/src/linux-headers-" + kernel.release;
     kernel.binds = {{item / "usr/src", "/usr/src"}};
     for (const auto &entry : fs::directory_iterator(item / "usr/lib"))

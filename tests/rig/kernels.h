@@ -14,12 +14,13 @@ struct Kernel {
     std::string release;	/* as uname -r says */
     fs::path image;
     fs::path modules;		/* the directory that holds modules.dep */
-    Root root;			/* user land, and where to build for it */
-    fs::path kdir;		/* inside the root */
+    Root root;			/* user land, and where test programs are built */
+    Root build_root;		/* where modules are built */
+    fs::path kdir;		/* inside build_root */
     std::vector<Bind> binds;	/* that make kdir visible */
 };
 
-/* `variant`: release, kasan or lockdep. */
+/* `variant`: release, kasan or lockdep; debian12 is the release kernel over the user land of Debian 12. */
 Kernel UmlKernel(const fs::path &checkout, const std::string &variant);
 
 /* `name`: 6.1, 6.12 or newest. */

@@ -142,6 +142,8 @@ int Check(Arguments arguments)
     totals += CheckStyle(arguments.run.checkout, kernels);
     for (const Kernel &kernel : kernels)
         totals += RunGuarded(arguments, kernel, ChosenTests(arguments, kernel));
+    const Kernel debian12 = UmlKernel(arguments.run.checkout, "debian12");
+    totals += RunGuarded(arguments, debian12, ChosenTests(arguments, debian12));
     /* The short cut of CheckDebug(): one kernel more to build, and its few quick tests. */
     const Kernel kasan = UmlKernel(arguments.run.checkout, "kasan");
     auto tests = ChosenTests(arguments, kasan);
@@ -189,7 +191,7 @@ int main(int argc, char **argv)
     run->add_option("--kernel", arguments.kernel, "of the QEMU rig: 6.1, 6.12 or newest")
         ->check(CLI::IsMember(rig::StockKernelNames()))
         ->capture_default_str();
-    run->add_option("--variant", arguments.variant, "of the UML kernel: release, kasan or lockdep")
+    run->add_option("--variant", arguments.variant, "of the UML kernel: release, kasan, lockdep, or debian12 (user land)")
         ->check(CLI::IsMember(rig::UmlVariants()))
         ->capture_default_str();
     run->add_flag("--list", arguments.list, "list the tests, their time-outs and the kernels they run on");

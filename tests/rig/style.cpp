@@ -96,7 +96,7 @@ bool HasSparse(const Kernel &kernel)
 
 std::string StrictBuild(const fs::path &checkout, const Kernel &kernel)
 {
-    const std::vector<std::string> arguments = StrictArguments(checkout, kernel.root);
+    const std::vector<std::string> arguments = StrictArguments(checkout, kernel.build_root);
     const fs::path module = BuildModule(checkout, kernel, arguments);
     const std::regex kWarning(R"(\b(warning|error):)");
     const std::string kWithoutSparse = "not available or not up to date";

@@ -40,7 +40,7 @@ Prepared Prepare(const RunOptions &options, const Kernel &kernel, bool programs 
     if (options.link_type == "rocev2")
         prepared.module =
             BuildModule(options.checkout, kernel,
-                        options.strict_build ? StrictArguments(options.checkout, kernel.root) : std::vector<std::string>());
+                        options.strict_build ? StrictArguments(options.checkout, kernel.build_root) : std::vector<std::string>());
     return prepared;
 }
 
