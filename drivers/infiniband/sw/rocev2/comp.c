@@ -397,6 +397,12 @@ static enum rocev2_rx_verdict keep_response(struct rocev2_qp *qp, struct sk_buff
 {
 	if (qp->state == IB_QPS_ERR)
 		return ROCEV2_RX_DONE;
+	/*
+	 * Only what is near: a long READ has more responses than there is room for, and
+	 * those far ahead would keep out the ones that are due first, time and again.
+	 */
+	if (rocev2_psn_diff(rocev2_rx_buf(skb)->psn, qp->req.una_psn) >= ROCEV2_WINDOW)
+		return ROCEV2_RX_DONE;
 	return rocev2_rx_keep(&qp->req.ahead, skb);
 }
 
