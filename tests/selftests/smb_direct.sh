@@ -68,7 +68,8 @@ link_removed() {
 }
 
 modules_unload() {
-	umount "$mnt" && stop_server && rmmod ksmbd && rmmod cifs
+	# the client's threads hold their module a little longer than the mount
+	umount "$mnt" && stop_server && eventually rmmod ksmbd && eventually rmmod cifs
 }
 
 smb_cleanup() {
