@@ -111,7 +111,8 @@ static int set_create(struct rocev2_dev *dev, struct rdma_counter *counter)
  *
  * Context: under counter->lock.
  *
- * Return: 0, -ENOMEM, or -ENOENT: QP or counter is being destroyed.
+ * Return: 0, -ENOMEM, -EINVAL: it is bound already, or -ENOENT: QP or counter is being
+ * destroyed.
  */
 int rocev2_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32 port)
 {
@@ -123,6 +124,9 @@ int rocev2_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32
 	qp = rocev2_qp_lock(ibqp);
 	if (!qp)
 		err = -ENOENT;
+	/* ib_core looked before, but under the lock of one counter: another may have been faster */
+	else if (ibqp->counter)
+		err = -EINVAL;
 	else if (!counter->id)
 		err = set_create(dev, counter);
 	if (err)
