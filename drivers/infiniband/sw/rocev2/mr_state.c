@@ -21,7 +21,8 @@
  * When it returns, the memory is no longer touched by this key, as the completion
  * of an invalidation promises to the consumer. It waits for a packet's copy on
  * another CPU at most; whoever is counted runs with preemption off and takes no
- * lock meanwhile but that of on-demand paging, under which nobody waits.
+ * lock meanwhile but that of on-demand paging, under which nobody waits. Prefetch is
+ * counted with preemption on, but never for a kind that comes here.
  */
 void rocev2_mr_quiesce(struct rocev2_mr *mr)
 {

@@ -463,14 +463,27 @@ static int prefetch_find(struct ib_pd *ibpd, const struct ib_sge *sge, bool writ
 
 	rcu_read_lock();
 	mr = xa_load(&to_rocev2_dev(ibpd->device)->mrs, sge->lkey >> 8);
-	if (!mr || READ_ONCE(mr->key) != sge->lkey || !refcount_inc_not_zero(&mr->users)) {
-		rcu_read_unlock();
-		return -ENOENT;
-	}
-	/* counted: what belongs to the key stays, if it is not that of a window */
-	if (mr->ibmr.pd != ibpd)
+	if (!mr || READ_ONCE(mr->key) != sge->lkey)
+		ret = -ENOENT;
+	else if (mr->ibmr.pd != ibpd)
 		ret = -EPERM;
-	else if (mr->kind != ROCEV2_KEY_MR || !mr->odp)
+	else if (mr->kind != ROCEV2_KEY_MR)
+		ret = -EINVAL;
+	/*
+	 * Not before PD and kind are known, which never change: a softirq spins until
+	 * nobody is counted in rocev2_mr_quiesce(), for any kind but this, and we may be
+	 * preempted. Deregistration of this kind sleeps.
+	 */
+	else if (!refcount_inc_not_zero(&mr->users))
+		ret = -ENOENT;
+	else
+		ret = 0;
+	if (ret) {
+		rcu_read_unlock();
+		return ret;
+	}
+	/* counted: what belongs to the key stays */
+	if (!mr->odp)
 		ret = -EINVAL;
 	else if (write && !ib_access_writable(mr->access))
 		ret = -EPERM;
