@@ -22,6 +22,7 @@
 #include <linux/refcount.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 #include <rdma/ib_umem_odp.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 
@@ -153,6 +154,26 @@ static const struct mmu_interval_notifier_ops odp_notifier_ops = {
 
 /* --- pages come --- */
 
+/*
+ * Can the kernel read the pages at its own addresses of them? Those of memfd_secret()
+ * and the like are not in the direct map. They have left it before the process has
+ * them, and return when it has not. With umem_mutex.
+ */
+static bool pages_reachable(const struct ib_umem_odp *umem, u64 first, u64 last)
+{
+	u64 i;
+	u8 byte;
+
+	for (i = first; i < last; i++) {
+		unsigned long pfn = ib_umem_odp_pfn(umem, i);
+
+		if (pfn & HMM_PFN_VALID &&
+		    copy_from_kernel_nofault(&byte, page_address(hmm_pfn_to_page(pfn)), 1))
+			return false;
+	}
+	return true;
+}
+
 /* Return: 0, -EFAULT (no such memory), -EINVAL (process gone), -EBUSY (try again), ... */
 static int fault_in(struct rocev2_odp *odp, u64 va, u64 len, bool write, bool fault)
 {
@@ -165,6 +186,10 @@ static int fault_in(struct rocev2_odp *odp, u64 va, u64 len, bool write, bool fa
 	if (num < 0)
 		return num;
 	first = (va - ib_umem_start(umem)) >> PAGE_SHIFT;
+	if (!pages_reachable(umem, first, first + num)) {
+		mutex_unlock(&umem->umem_mutex);
+		return -EFAULT;
+	}
 	spin_lock_bh(&odp->lock);
 	for (i = first; i < first + num; i++) {
 		unsigned long pfn = ib_umem_odp_pfn(umem, i);
