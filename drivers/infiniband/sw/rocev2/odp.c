@@ -13,12 +13,14 @@
  * the pages in and kicks the QP, which tries again: responder RC by RNR NAK and the
  * peer's next try, READ responses, UC and UD by waiting, requester by waiting.
  *
- * Locks: mmap_lock and the notifier's lock, then umem_mutex (sleeps; all changes of
- * the table), then odp->lock (spins, bottom halves off; leaf). Entries are filled
- * with umem_mutex held behind a check that no invalidation has come meanwhile.
+ * Locks: odp->fault_mutex (one at a time brings pages in), then mmap_lock and the
+ * notifier's lock, then umem_mutex (sleeps; all changes of the table), then odp->lock
+ * (spins, bottom halves off; leaf). Entries are filled with umem_mutex held behind a
+ * check that no invalidation has come meanwhile.
  */
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -39,6 +41,7 @@
 /**
  * struct rocev2_odp - the pages of a region
  * @umem: the core's part; its umem_mutex protects changes of @table
+ * @fault_mutex: held while pages are brought in, which may sleep for long
  * @lock: held while bytes are copied, and while entries of @table change
  * @table: mr->table of the region and its windows
  * @dev: the device
@@ -48,6 +51,7 @@
  */
 struct rocev2_odp {
 	struct ib_umem_odp	*umem;
+	struct mutex		fault_mutex;	/* the core's page list while it is filled */
 	spinlock_t		lock;	/* copies against invalidation */
 	unsigned long		*table;
 	struct rocev2_dev	*dev;
@@ -174,8 +178,7 @@ static bool pages_reachable(const struct ib_umem_odp *umem, u64 first, u64 last)
 	return true;
 }
 
-/* Return: 0, -EFAULT (no such memory), -EINVAL (process gone), -EBUSY (try again), ... */
-static int fault_in(struct rocev2_odp *odp, u64 va, u64 len, bool write, bool fault)
+static int map_pages(struct rocev2_odp *odp, u64 va, u64 len, bool write, bool fault)
 {
 	struct ib_umem_odp *umem = odp->umem;
 	u64 i, first;
@@ -204,6 +207,25 @@ static int fault_in(struct rocev2_odp *odp, u64 va, u64 len, bool write, bool fa
 	spin_unlock_bh(&odp->lock);
 	mutex_unlock(&umem->umem_mutex);
 	return 0;
+}
+
+/*
+ * One at a time: the core lets two of them store into its page list without a lock. What
+ * one finds valid under umem_mutex, the other may have put there before an invalidation
+ * that it has yet to notice.
+ *
+ * Return: 0, -EFAULT (no such memory), -EINVAL (process gone), -EBUSY (try again),
+ * -EINTR (killed while it waited for its turn), ...
+ */
+static int fault_in(struct rocev2_odp *odp, u64 va, u64 len, bool write, bool fault)
+{
+	int ret = mutex_lock_killable(&odp->fault_mutex);
+
+	if (ret)
+		return ret;
+	ret = map_pages(odp, va, len, write, fault);
+	mutex_unlock(&odp->fault_mutex);
+	return ret;
 }
 
 /* outside the data path: the set of counters stays while it is read under RCU */
@@ -370,6 +392,7 @@ int rocev2_odp_reg(struct rocev2_mr *mr, u64 start)
 		return PTR_ERR(umem);
 	}
 	spin_lock_init(&odp->lock);
+	mutex_init(&odp->fault_mutex);
 	refcount_set(&odp->users, 1);
 	init_completion(&odp->idle);
 	odp->dev = mr->dev;
