@@ -37,6 +37,8 @@
 #define CLEAR_BATCH	1024u
 /* bytes that are prefetched in one go: bounds how long a signal waits */
 #define PREFETCH_BATCH	(2u << 20)
+/* prefetches of all applications that run at once: they get in the way of nothing urgent */
+#define PREFETCH_ACTIVE	4
 
 /**
  * struct rocev2_odp - the pages of a region
@@ -46,8 +48,10 @@
  * @table: mr->table of the region and its windows
  * @dev: the device
  * @serial: no other region has had it
- * @users: the region, faults and prefetches in progress
+ * @users: the region, faults in progress, a batch of a prefetch in progress
+ * @going: the region is being deregistered: no prefetch begins another batch
  * @idle: completed when @users drops to 0
+ * @refs: of this memory: the region, and prefetches from request to end
  */
 struct rocev2_odp {
 	struct ib_umem_odp	*umem;
@@ -57,21 +61,36 @@ struct rocev2_odp {
 	struct rocev2_dev	*dev;
 	u64			serial;
 	refcount_t		users;
+	bool			going;
 	struct completion	idle;
+	refcount_t		refs;
 };
 
 static struct workqueue_struct *fault_wq;
+static struct workqueue_struct *prefetch_wq;
 static atomic64_t last_serial = ATOMIC64_INIT(0);
 
 int rocev2_odp_init(void)
 {
 	fault_wq = alloc_workqueue("rocev2_odp", WQ_UNBOUND, 0);
-	return fault_wq ? 0 : -ENOMEM;
+	if (!fault_wq)
+		return -ENOMEM;
+	/* apart: prefetches run for long, and a fault of a QP must not wait for a place */
+	prefetch_wq = alloc_workqueue("rocev2_prefetch", WQ_UNBOUND, PREFETCH_ACTIVE);
+	if (!prefetch_wq) {
+		destroy_workqueue(fault_wq);
+		return -ENOMEM;
+	}
+	return 0;
 }
 
-/* no region is left; work items may still be on their last instructions */
+/*
+ * No region is left. Faults may still be on their last instructions, prefetches even
+ * wait for their turn, to find that their regions have gone.
+ */
 void rocev2_odp_exit(void)
 {
+	destroy_workqueue(prefetch_wq);
 	destroy_workqueue(fault_wq);
 }
 
@@ -97,6 +116,12 @@ static void odp_put(struct rocev2_odp *odp)
 {
 	if (refcount_dec_and_test(&odp->users))
 		complete(&odp->idle);
+}
+
+static void odp_unref(struct rocev2_odp *odp)
+{
+	if (refcount_dec_and_test(&odp->refs))
+		kfree(odp);
 }
 
 /* --- pages go --- */
@@ -394,6 +419,7 @@ int rocev2_odp_reg(struct rocev2_mr *mr, u64 start)
 	spin_lock_init(&odp->lock);
 	mutex_init(&odp->fault_mutex);
 	refcount_set(&odp->users, 1);
+	refcount_set(&odp->refs, 1);
 	init_completion(&odp->idle);
 	odp->dev = mr->dev;
 	odp->serial = atomic64_inc_return(&last_serial);
@@ -414,7 +440,8 @@ int rocev2_odp_reg(struct rocev2_mr *mr, u64 start)
  * rocev2_odp_dereg() - undo rocev2_odp_reg()
  * @odp: pages of a region that nobody copies from or to any more; or NULL
  *
- * Waits for faults and prefetches in progress.
+ * Waits for faults in progress, and for the batch of a prefetch in progress. Not for
+ * prefetches as a whole: they may be long, and wait for others' in the queue.
  */
 void rocev2_odp_dereg(struct rocev2_odp *odp)
 {
@@ -422,6 +449,8 @@ void rocev2_odp_dereg(struct rocev2_odp *odp)
 
 	if (!odp)
 		return;
+	/* prefetches come back for more, and two could keep the count up by turns */
+	WRITE_ONCE(odp->going, true);
 	odp_put(odp);
 	wait_for_completion(&odp->idle);
 	umem = odp->umem;
@@ -431,13 +460,13 @@ void rocev2_odp_dereg(struct rocev2_odp *odp)
 	mutex_unlock(&umem->umem_mutex);
 	ib_umem_odp_release(umem);
 	kvfree(odp->table);
-	kfree(odp);
+	odp_unref(odp);
 }
 
 /* --- prefetch --- */
 
 struct prefetch_part {
-	struct rocev2_odp	*odp;	/* held */
+	struct rocev2_odp	*odp;	/* its memory is held */
 	u64			va;
 	u64			len;
 };
@@ -450,18 +479,22 @@ struct prefetch {
 	struct prefetch_part	part[];
 };
 
+/* -ENOENT: the region has gone, or is about to */
 static int prefetch_part(const struct prefetch *pf, const struct prefetch_part *part)
 {
+	struct rocev2_odp *odp = part->odp;
 	u64 va = part->va, left = part->len;
 	int ret;
 
-	rocev2_count(part->odp->dev, ROCEV2_CNT_ODP_PREFETCHES);
 	while (left) {
 		u64 len = min_t(u64, left, PREFETCH_BATCH);
 
 		if (fatal_signal_pending(current))
 			return -EINTR;
-		ret = fault_in(part->odp, va, len, pf->write, pf->fault);
+		if (READ_ONCE(odp->going) || !refcount_inc_not_zero(&odp->users))
+			return -ENOENT;
+		ret = fault_in(odp, va, len, pf->write, pf->fault);
+		odp_put(odp);
 		if (ret)
 			return ret;
 		va += len;
@@ -489,7 +522,7 @@ static void prefetch_free(struct prefetch *pf)
 	u32 i;
 
 	for (i = 0; i < pf->num; i++)
-		odp_put(pf->part[i].odp);
+		odp_unref(pf->part[i].odp);
 	kvfree(pf);
 }
 
@@ -502,7 +535,7 @@ static void prefetch_work(struct work_struct *work)
 	prefetch_free(pf);
 }
 
-/* where an SGE lies in the application; on success its pages are held */
+/* where an SGE lies in the application; on success part->odp is held */
 static int prefetch_find(struct ib_pd *ibpd, const struct ib_sge *sge, bool write,
 			 struct prefetch_part *part)
 {
@@ -544,7 +577,9 @@ static int prefetch_find(struct ib_pd *ibpd, const struct ib_sge *sge, bool writ
 		part->va = ib_umem_start(mr->odp->umem) + mr->block_offset +
 			   (sge->addr - mr->iova);
 		part->len = sge->length;
-		refcount_inc(&mr->odp->users);
+		refcount_inc(&mr->odp->refs);
+		/* here: the device may have gone when an asynchronous one runs */
+		rocev2_count(mr->dev, ROCEV2_CNT_ODP_PREFETCHES);
 	}
 	rocev2_mr_put(mr);
 	rcu_read_unlock();
@@ -560,9 +595,9 @@ static int prefetch_find(struct ib_pd *ibpd, const struct ib_sge *sge, bool writ
  * @num_sge: how many
  * @attrs: unused
  *
- * Return: 0; -EOPNOTSUPP (advice), -ENOENT (no such key), -EPERM (another PD's, or not
- * writable), -EINVAL (no on-demand paging), -EFAULT (bounds; with FLUSH: no such
- * memory), -ENOMEM, -EINTR.
+ * Return: 0; -EOPNOTSUPP (advice), -ENOENT (no such key, or no longer), -EPERM (another
+ * PD's, or not writable), -EINVAL (no on-demand paging), -EFAULT (bounds; with FLUSH: no
+ * such memory), -ENOMEM, -EINTR.
  */
 int rocev2_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		     struct ib_sge *sg_list, u32 num_sge, struct uverbs_attr_bundle *attrs)
@@ -594,6 +629,6 @@ int rocev2_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
 		return ret;
 	}
 	INIT_WORK(&pf->work, prefetch_work);
-	queue_work(fault_wq, &pf->work);
+	queue_work(prefetch_wq, &pf->work);
 	return 0;
 }
