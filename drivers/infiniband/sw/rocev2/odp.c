@@ -389,7 +389,7 @@ void rocev2_odp_end(struct rocev2_mr *mr)
  * @mr: region with length and access, not published
  * @start: its address in this process
  *
- * Return: 0 or a negative errno.
+ * Return: 0 or a negative errno; -ENOMEM for more than ROCEV2_ODP_MAX_SIZE too.
  */
 int rocev2_odp_reg(struct rocev2_mr *mr, u64 start)
 {
@@ -400,7 +400,8 @@ int rocev2_odp_reg(struct rocev2_mr *mr, u64 start)
 	struct rocev2_odp *odp;
 
 	/* the core's table and ours are of kvmalloc(), which stops at INT_MAX */
-	if (num > INT_MAX / sizeof(*odp->table))
+	BUILD_BUG_ON((ROCEV2_ODP_MAX_SIZE >> PAGE_SHIFT) >= INT_MAX / sizeof(*odp->table));
+	if (mr->length > ROCEV2_ODP_MAX_SIZE)
 		return -ENOMEM;
 	odp = kzalloc_obj(*odp);
 	if (!odp)
@@ -446,6 +447,7 @@ int rocev2_odp_reg(struct rocev2_mr *mr, u64 start)
 void rocev2_odp_dereg(struct rocev2_odp *odp)
 {
 	struct ib_umem_odp *umem;
+	u64 i, num;
 
 	if (!odp)
 		return;
@@ -454,9 +456,16 @@ void rocev2_odp_dereg(struct rocev2_odp *odp)
 	odp_put(odp);
 	wait_for_completion(&odp->idle);
 	umem = odp->umem;
+	num = ib_umem_odp_num_pages(umem);
+	/* no page comes any more; the notifier, which may take some, need not wait for all */
+	for (i = 0; i < num; i += CLEAR_BATCH) {
+		mutex_lock(&umem->umem_mutex);
+		drop_pages(odp, i, min(i + CLEAR_BATCH, num));
+		mutex_unlock(&umem->umem_mutex);
+		cond_resched();
+	}
 	mutex_lock(&umem->umem_mutex);
 	umem->private = NULL;
-	drop_pages(odp, 0, ib_umem_odp_num_pages(umem));
 	mutex_unlock(&umem->umem_mutex);
 	ib_umem_odp_release(umem);
 	kvfree(odp->table);

@@ -22,6 +22,13 @@ struct rocev2_qp;
 #define ROCEV2_ODP_WRITE	2ul	/* ... and written */
 #define ROCEV2_ODP_DIRTY	4ul	/* ... and has been */
 
+/*
+ * Bytes of a region. Nothing is pinned, so no limit of the application bounds it, and
+ * what does not exist costs as much as what does: 4 bytes a KiB for the two tables, and
+ * a walk through them in the MMU notifier, without a pause.
+ */
+#define ROCEV2_ODP_MAX_SIZE	(64ull << 30)
+
 /* bytes faulted in at once, if the message in progress will want so many */
 #define ROCEV2_ODP_AROUND	(256u << 10)
 
