@@ -8,42 +8,25 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
-#include <linux/etherdevice.h>
-#include <linux/module.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
-#include <net/ipv6.h>
-#include <rdma/ib_cache.h>
-#include <rdma/ib_verbs.h>
 
-static char *dev_a = "";
-module_param(dev_a, charp, 0444);
-MODULE_PARM_DESC(dev_a, "device whose verbs are tried");
-static char *dev_b = "";
-module_param(dev_b, charp, 0444);
-MODULE_PARM_DESC(dev_b, "device it talks to");
+#include "ends.h"
 
-#define A	0
-#define B	1
-#define PORT	1
 #define BYTES	(4 * PAGE_SIZE)
 #define PAGES	512
 #define MOST	2000
 #define LIMIT	(20 * HZ)
-#define REMOTE	(IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ)
 
-struct end {
-	struct ib_device	*dev;
-	struct ib_pd		*pd;
-	struct ib_cq		*cq;
-	struct ib_qp		*qp;
-	union ib_gid		gid;
-	int			gid_index;
-	u8			mac[ETH_ALEN];
-	u8			*buf;
+/* what the cases find at each end, beside what ends.h keeps */
+struct side {
+	struct ib_pd	*pd;	/* with a key for the other end */
+	struct ib_cq	*cq;
+	struct ib_qp	*qp;
+	u8		*buf;
 };
 
-static struct end ends[2];
+static struct side sides[2];
 
 /* what a case has made; its undo() takes it down */
 static struct {
@@ -100,18 +83,7 @@ static bool available(void)
 	PTR_ERR_OR_ZERO(__new);						\
 })
 
-/* --- addresses and states --- */
-
-static void fill_ah(struct rdma_ah_attr *attr, int from)
-{
-	const struct end *self = &ends[from], *peer = &ends[!from];
-
-	attr->type = rdma_ah_find_type(self->dev, PORT);
-	rdma_ah_set_port_num(attr, PORT);
-	rdma_ah_set_grh(attr, NULL, 0, self->gid_index, 64, 0);
-	rdma_ah_set_dgid_raw(attr, (void *)peer->gid.raw);
-	ether_addr_copy(attr->roce.dmac, peer->mac);
-}
+/* --- states: as in ends.h, but with the errno, and silent: to fail is no news here --- */
 
 static int to_init(struct ib_qp *qp)
 {
@@ -130,12 +102,12 @@ static int to_rtr(struct ib_qp *qp, int from)
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTR,
 		.path_mtu = IB_MTU_1024,
-		.dest_qp_num = ends[!from].qp->qp_num,
+		.dest_qp_num = sides[!from].qp->qp_num,
 		.max_dest_rd_atomic = 16,
 		.min_rnr_timer = 14,
 	};
 
-	fill_ah(&attr.ah_attr, from);
+	end_ah_attr(&attr.ah_attr, from);
 	return ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
 			    IB_QP_DEST_QPN | IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC |
 			    IB_QP_MIN_RNR_TIMER);
@@ -155,19 +127,19 @@ static int to_rts(struct ib_qp *qp)
 			    IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_MAX_QP_RD_ATOMIC);
 }
 
-static struct ib_qp *make_qp(struct end *end, enum ib_qp_type type, struct ib_srq *srq)
+static struct ib_qp *make_qp(const struct side *side, enum ib_qp_type type, struct ib_srq *srq)
 {
 	struct ib_qp_init_attr init = {
 		.qp_type = type,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
-		.send_cq = end->cq,
-		.recv_cq = end->cq,
+		.send_cq = side->cq,
+		.recv_cq = side->cq,
 		.srq = srq,
 		.cap = { .max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 2,
 			 .max_recv_sge = 2 },
 	};
 
-	return ib_create_qp(end->pd, &init);
+	return ib_create_qp(side->pd, &init);
 }
 
 /* a completion of A's CQ, which nobody else polls */
@@ -176,7 +148,7 @@ static int completed(u64 wr_id)
 	unsigned long end = jiffies + LIMIT;
 	struct ib_wc wc;
 
-	while (ib_poll_cq(ends[A].cq, 1, &wc) != 1) {
+	while (ib_poll_cq(sides[A].cq, 1, &wc) != 1) {
 		if (time_after(jiffies, end))
 			return -ETIMEDOUT;
 		usleep_range(20, 100);
@@ -208,17 +180,17 @@ static int alloc_cq_workqueue(void)
 
 static int create_qp_rc(void)
 {
-	return keep(made.qp, make_qp(&ends[A], IB_QPT_RC, NULL));
+	return keep(made.qp, make_qp(&sides[A], IB_QPT_RC, NULL));
 }
 
 static int create_qp_ud(void)
 {
-	return keep(made.qp, make_qp(&ends[A], IB_QPT_UD, NULL));
+	return keep(made.qp, make_qp(&sides[A], IB_QPT_UD, NULL));
 }
 
 static int modify_qp(void)
 {
-	struct ib_qp *qp = make_qp(&ends[A], IB_QPT_RC, NULL);
+	struct ib_qp *qp = make_qp(&sides[A], IB_QPT_RC, NULL);
 	int ret;
 
 	if (IS_ERR(qp))
@@ -231,15 +203,15 @@ static int modify_qp(void)
 
 static int alloc_mr(void)
 {
-	return keep(made.mr, ib_alloc_mr(ends[A].pd, IB_MR_TYPE_MEM_REG, PAGES));
+	return keep(made.mr, ib_alloc_mr(sides[A].pd, IB_MR_TYPE_MEM_REG, PAGES));
 }
 
 static int create_ah(void)
 {
-	struct rdma_ah_attr attr = {};
+	struct rdma_ah_attr attr;
 
-	fill_ah(&attr, A);
-	return keep(made.ah, rdma_create_ah(ends[A].pd, &attr, RDMA_CREATE_AH_SLEEPABLE));
+	end_ah_attr(&attr, A);
+	return keep(made.ah, rdma_create_ah(sides[A].pd, &attr, RDMA_CREATE_AH_SLEEPABLE));
 }
 
 static int create_srq(void)
@@ -249,7 +221,7 @@ static int create_srq(void)
 		.attr = { .max_wr = 100, .max_sge = 2 },
 	};
 
-	return keep(made.srq, ib_create_srq(ends[A].pd, &init));
+	return keep(made.srq, ib_create_srq(sides[A].pd, &init));
 }
 
 static int resize_srq(void)
@@ -264,14 +236,14 @@ static int resize_srq(void)
 /* nothing that is posted may fail for want of memory: packets that get none are sent again */
 static int post_write(void)
 {
-	struct ib_sge sge = { (uintptr_t)ends[A].buf, BYTES, ends[A].pd->local_dma_lkey };
+	struct ib_sge sge = { (uintptr_t)sides[A].buf, BYTES, sides[A].pd->local_dma_lkey };
 	struct ib_rdma_wr wr = {
 		.wr = { .opcode = IB_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
 			.send_flags = IB_SEND_SIGNALED, .wr_id = 1 },
-		.remote_addr = (uintptr_t)ends[B].buf,
-		.rkey = ends[B].pd->unsafe_global_rkey,
+		.remote_addr = (uintptr_t)sides[B].buf,
+		.rkey = sides[B].pd->unsafe_global_rkey,
 	};
-	int ret = ib_post_send(ends[A].qp, &wr.wr, NULL);
+	int ret = ib_post_send(sides[A].qp, &wr.wr, NULL);
 
 	made.posted = !ret;
 	return ret;
@@ -289,13 +261,13 @@ static int fast_register(void)
 	ret = alloc_mr();
 	if (ret)
 		return ret;
-	sg_init_one(&sg, ends[A].buf, BYTES);
+	sg_init_one(&sg, sides[A].buf, BYTES);
 	ib_dma_map_sg(ends[A].dev, &sg, 1, DMA_BIDIRECTIONAL);
 	if (ib_map_mr_sg(made.mr, &sg, 1, NULL, PAGE_SIZE) != 1)
 		return -EIO;
 	reg.mr = made.mr;
 	reg.key = made.mr->rkey;
-	ret = ib_post_send(ends[A].qp, &reg.wr, NULL);
+	ret = ib_post_send(sides[A].qp, &reg.wr, NULL);
 	made.posted = !ret;
 	return ret;
 }
@@ -326,11 +298,11 @@ static int works(void)
 	static u8 byte;
 	int ret;
 
-	memset(ends[A].buf, ++byte, BYTES);
-	memset(ends[B].buf, 0, BYTES);
+	memset(sides[A].buf, ++byte, BYTES);
+	memset(sides[B].buf, 0, BYTES);
 	ret = post_write();
 	ret = ret ?: undo();
-	if (!ret && memchr_inv(ends[B].buf, byte, BYTES))
+	if (!ret && memchr_inv(sides[B].buf, byte, BYTES))
 		ret = -EIO;
 	return ret;
 }
@@ -391,22 +363,25 @@ static bool run_case(int (*verb)(void))
 
 static int bench_init(void)
 {
-	struct end *end;
+	struct ib_device *dev;
+	struct side *side;
 	int i, ret = 0;
 
 	for (i = 0; i < 2 && !ret; i++) {
-		end = &ends[i];
-		end->buf = kzalloc(BYTES, GFP_KERNEL);
-		if (!end->buf)
+		dev = ends[i].dev;
+		side = &sides[i];
+		side->buf = kzalloc(BYTES, GFP_KERNEL);
+		if (!side->buf)
 			return -ENOMEM;
-		ret = keep(end->cq, ib_alloc_cq(end->dev, NULL, 128, 0, IB_POLL_DIRECT));
-		ret = ret ?: keep(end->qp, make_qp(end, IB_QPT_RC, NULL));
-		ret = ret ?: to_init(end->qp);
+		ret = keep(side->pd, ib_alloc_pd(dev, IB_PD_UNSAFE_GLOBAL_RKEY));
+		ret = ret ?: keep(side->cq, ib_alloc_cq(dev, NULL, 128, 0, IB_POLL_DIRECT));
+		ret = ret ?: keep(side->qp, make_qp(side, IB_QPT_RC, NULL));
+		ret = ret ?: to_init(side->qp);
 	}
 	for (i = 0; i < 2 && !ret; i++)
-		ret = to_rtr(ends[i].qp, i);
+		ret = to_rtr(sides[i].qp, i);
 	for (i = 0; i < 2 && !ret; i++)
-		ret = to_rts(ends[i].qp);
+		ret = to_rts(sides[i].qp);
 	return ret;
 }
 
@@ -415,68 +390,15 @@ static void bench_exit(void)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		if (ends[i].qp)
-			ib_destroy_qp(ends[i].qp);
-		if (ends[i].cq)
-			ib_free_cq(ends[i].cq);
-		kfree(ends[i].buf);
+		if (sides[i].qp)
+			ib_destroy_qp(sides[i].qp);
+		if (sides[i].cq)
+			ib_free_cq(sides[i].cq);
+		if (sides[i].pd)
+			ib_dealloc_pd(sides[i].pd);
+		kfree(sides[i].buf);
 	}
 }
-
-static int end_init(struct end *end, struct ib_device *dev)
-{
-	const struct ib_gid_attr *attr;
-	struct net_device *ndev;
-	int i;
-
-	for (i = 0; i < dev->port_data[PORT].immutable.gid_tbl_len && !end->dev; i++) {
-		attr = rdma_get_gid_attr(dev, PORT, i);
-		if (IS_ERR(attr))
-			continue;
-		rcu_read_lock();
-		ndev = rdma_read_gid_attr_ndev_rcu(attr);
-		if (!IS_ERR(ndev) && attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP &&
-		    ipv6_addr_v4mapped((struct in6_addr *)attr->gid.raw)) {
-			end->dev = dev;
-			end->gid = attr->gid;
-			end->gid_index = i;
-			ether_addr_copy(end->mac, ndev->dev_addr);
-		}
-		rcu_read_unlock();
-		rdma_put_gid_attr(attr);
-	}
-	if (!end->dev)
-		return -EINVAL;
-	return keep(end->pd, ib_alloc_pd(dev, IB_PD_UNSAFE_GLOBAL_RKEY));
-}
-
-static int add_one(struct ib_device *dev)
-{
-	int i;
-
-	for (i = 0; i < 2; i++)
-		if (!strcmp(dev_name(&dev->dev), i == A ? dev_a : dev_b))
-			return end_init(&ends[i], dev);
-	return -EOPNOTSUPP;
-}
-
-static void remove_one(struct ib_device *dev, void *data)
-{
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		if (ends[i].dev != dev)
-			continue;
-		ib_dealloc_pd(ends[i].pd);
-		ends[i].dev = NULL;
-	}
-}
-
-static struct ib_client client = {
-	.name = KBUILD_MODNAME,
-	.add = add_one,
-	.remove = remove_one,
-};
 
 static void run_cases(void)
 {
@@ -502,22 +424,16 @@ static int __init kfault_init(void)
 
 	if (!available())
 		return -EOPNOTSUPP;
-	ret = ib_register_client(&client);
+	ret = ends_register();
 	if (ret)
 		return ret;
-	if (!ends[A].pd || !ends[B].pd) {
-		pr_err("no devices \"%s\" and \"%s\" with IPv4 GIDs: set dev_a and dev_b\n",
-		       dev_a, dev_b);
-		ib_unregister_client(&client);
-		return -ENODEV;
-	}
 	run_cases();
 	return 0;
 }
 
 static void __exit kfault_exit(void)
 {
-	ib_unregister_client(&client);
+	ib_unregister_client(&ends_client);
 }
 
 module_init(kfault_init);
