@@ -108,20 +108,7 @@ private:
 
 ibv_wc_status run(Pair &pair, ibv_wr_opcode opcode, ibv_sge sge, uint64_t addr, uint32_t rkey)
 {
-    ibv_send_wr wr{};
-    wr.wr_id = 9;
-    wr.opcode = opcode;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        wr.wr.atomic.remote_addr = addr;
-        wr.wr.atomic.rkey = rkey;
-        wr.wr.atomic.compare_add = 5;
-    } else {
-        wr.wr.rdma.remote_addr = addr;
-        wr.wr.rdma.rkey = rkey;
-    }
+    ibv_send_wr wr = remote_request(opcode, {&sge, 1}, addr, rkey, 5);
     post_send(pair.a.qp.get(), wr);
     return must_poll(pair.a.send_cq.get(), "request").status;
 }

@@ -85,21 +85,7 @@ bool holds_only(std::span<const std::byte> memory, std::byte value)
 
 ibv_send_wr request(ibv_wr_opcode opcode, ibv_sge *sge, uint64_t addr = 0, uint32_t rkey = 0)
 {
-    ibv_send_wr wr{};
-    wr.wr_id = 9;
-    wr.opcode = opcode;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.sg_list = sge;
-    wr.num_sge = 1;
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-        wr.wr.atomic.remote_addr = addr;
-        wr.wr.atomic.rkey = rkey;
-        wr.wr.atomic.compare_add = 5;
-    } else {
-        wr.wr.rdma.remote_addr = addr;
-        wr.wr.rdma.rkey = rkey;
-    }
-    return wr;
+    return remote_request(opcode, {sge, 1}, addr, rkey, 5);
 }
 
 uint64_t address(const std::byte *p)

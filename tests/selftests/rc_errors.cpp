@@ -62,20 +62,8 @@ struct Bench {
 
     ibv_send_wr request(uint64_t id, ibv_wr_opcode opcode, std::span<ibv_sge> sges) const
     {
-        ibv_send_wr wr{};
+        ibv_send_wr wr = remote_request(opcode, sges, b.address(), b.mr->rkey, 1);
         wr.wr_id = id;
-        wr.opcode = opcode;
-        wr.sg_list = sges.data();
-        wr.num_sge = static_cast<int>(sges.size());
-        wr.send_flags = IBV_SEND_SIGNALED;
-        if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-            wr.wr.atomic.remote_addr = b.address();
-            wr.wr.atomic.rkey = b.mr->rkey;
-            wr.wr.atomic.compare_add = 1;
-        } else {
-            wr.wr.rdma.remote_addr = b.address();
-            wr.wr.rdma.rkey = b.mr->rkey;
-        }
         return wr;
     }
 

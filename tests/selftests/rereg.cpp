@@ -97,20 +97,7 @@ struct Bench {
                           uint32_t length = 8) const
     {
         ibv_sge sge = sge_of(from.span(0, length), mr_a.get());
-        ibv_send_wr wr{};
-        wr.wr_id = 9;
-        wr.opcode = opcode;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        wr.sg_list = &sge;
-        wr.num_sge = 1;
-        if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-            wr.wr.atomic.remote_addr = reinterpret_cast<uint64_t>(addr);
-            wr.wr.atomic.rkey = rkey;
-            wr.wr.atomic.compare_add = 1;
-        } else {
-            wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(addr);
-            wr.wr.rdma.rkey = rkey;
-        }
+        ibv_send_wr wr = remote_request(opcode, {&sge, 1}, reinterpret_cast<uint64_t>(addr), rkey, 1);
         post_send(pair.a.qp.get(), wr);
         return must_poll(pair.a.send_cq.get(), "request").status;
     }

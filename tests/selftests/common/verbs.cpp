@@ -456,6 +456,26 @@ void drain_events(ibv_context *context)
         ;
 }
 
+ibv_send_wr remote_request(ibv_wr_opcode opcode, std::span<ibv_sge> sges, uint64_t addr, uint32_t rkey,
+                           uint64_t operand)
+{
+    ibv_send_wr wr{};
+    wr.wr_id = 9;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = sges.data();
+    wr.num_sge = static_cast<int>(sges.size());
+    if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = addr;
+        wr.wr.atomic.rkey = rkey;
+        wr.wr.atomic.compare_add = operand;
+    } else {
+        wr.wr.rdma.remote_addr = addr;
+        wr.wr.rdma.rkey = rkey;
+    }
+    return wr;
+}
+
 void post_send(ibv_qp *qp, ibv_send_wr &wr)
 {
     ibv_send_wr *bad = nullptr;

@@ -210,6 +210,10 @@ struct AsyncEvent {
 std::optional<AsyncEvent> next_event(ibv_context *context, std::chrono::milliseconds limit);
 void drain_events(ibv_context *context);
 
+// A signaled request with wr_id 9 for the peer's bytes at `addr`; an atomic has `operand` to compare or add.
+ibv_send_wr remote_request(ibv_wr_opcode opcode, std::span<ibv_sge> sges, uint64_t addr, uint32_t rkey,
+                           uint64_t operand);
+
 // Posts and requires that it is accepted.
 void post_send(ibv_qp *qp, ibv_send_wr &wr);
 void post_recv(ibv_qp *qp, uint64_t wr_id, std::span<ibv_sge> sges);
