@@ -395,6 +395,26 @@ void run_read_gap(Bed &bed, GidKind kind)
     b.expect_counters({{"rx_drop_response", 1}});
 }
 
+// Responses too far ahead to be kept do not keep out those that are near.
+void run_read_far_ahead(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {});
+    constexpr std::uint32_t near = 4, far = 300, last = 556;
+    start_read(b, 600 * mtu);
+    for (std::uint32_t nth = far; nth < last; nth++)
+        b.send(read_response(b, read_response_middle, nth, mtu));
+    const Decoded again = b.receive("a repeated READ request");
+    require(again.opcode == read_request && again.psn == device_psn, "not {}", again.text());
+    b.expect_counters({{"implied_nak_seq_err", 1}, {"rx_drop_response", last - far}});
+    for (std::uint32_t nth = near - 1; nth > 0; nth--)
+        b.send(read_response(b, read_response_middle, nth, mtu));
+    b.send(read_response(b, read_response_first, 0, mtu));
+    for (std::uint32_t nth = 0; nth < near; nth++)
+        require(wait_until(milliseconds(200), [&] { return b.memory.holds(nth * mtu, pattern(mtu, 100 + nth)); }),
+                "response {} was not kept", nth);
+    b.expect_counters({});
+}
+
 void run_read_duplicate_response(Bed &bed, GidKind kind)
 {
     Bench b(bed, kind, {});
@@ -510,6 +530,7 @@ void add_requester_cases(Ktap &ktap, Bed &bed, GidKind kind)
     add("req:coalesced_ack", run_coalesced_ack);
     add("req:read_responses", run_read_responses);
     add("req:read_gap", run_read_gap);
+    add("req:read_far_ahead", run_read_far_ahead);
     add("req:read_duplicate_response", run_read_duplicate_response);
     add("req:read_acknowledged", run_read_acknowledged);
     add("req:read_bad_length", run_read_bad_length);

@@ -395,15 +395,13 @@ static bool response_in_order(struct rocev2_qp *qp, u32 psn)
 /* a response that has overtaken others, or outlived them: its turn comes when they are here */
 static enum rocev2_rx_verdict keep_response(struct rocev2_qp *qp, struct sk_buff *skb)
 {
+	struct rocev2_req *req = &qp->req;
+
 	if (qp->state == IB_QPS_ERR)
 		return ROCEV2_RX_DONE;
-	/*
-	 * Only what is near: a long READ has more responses than there is room for, and
-	 * those far ahead would keep out the ones that are due first, time and again.
-	 */
-	if (rocev2_psn_diff(rocev2_rx_buf(skb)->psn, qp->req.una_psn) >= ROCEV2_WINDOW)
-		return ROCEV2_RX_DONE;
-	return rocev2_rx_keep(&qp->req.ahead, skb);
+	if (rocev2_rx_keep(&req->ahead, skb, req->una_psn) == ROCEV2_RX_KEPT)
+		return ROCEV2_RX_KEPT;
+	return rocev2_rx_drop(rocev2_rx_buf(skb), ROCEV2_CNT_RX_RESPONSE);
 }
 
 /* a response has been taken: @psn is the last; what was acknowledged behind it may count now */

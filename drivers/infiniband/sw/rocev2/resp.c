@@ -429,9 +429,7 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb
 	 * Keep what may just have overtaken: the gap may close without the requester
 	 * sending all again, as if the network had kept the order.
 	 */
-	if (rocev2_psn_diff(buf->psn, recv->epsn) < ROCEV2_WINDOW)
-		return rocev2_rx_keep(&recv->ahead, skb);
-	return ROCEV2_RX_DONE;
+	return rocev2_rx_keep(&recv->ahead, skb, recv->epsn);
 }
 
 /* --- answers --- */

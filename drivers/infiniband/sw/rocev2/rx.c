@@ -22,6 +22,13 @@ static void rx_free_dropped(struct sk_buff *skb)
 	kfree_skb(skb);
 }
 
+/* what belongs to a QP is counted there */
+static void rx_drop(struct rocev2_qp *qp, struct sk_buff *skb)
+{
+	rocev2_qp_count(qp, rocev2_rx_buf(skb)->reason);
+	rx_free_dropped(skb);
+}
+
 /* append to the QP's queue and have its owner run */
 static void rx_queue(struct rocev2_qp *qp, struct sk_buff *skb)
 {
@@ -29,8 +36,7 @@ static void rx_queue(struct rocev2_qp *qp, struct sk_buff *skb)
 	rocev2_qp_count_add(qp, ROCEV2_CNT_RX_BYTES, skb->len);
 	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX) {
 		rocev2_rx_buf(skb)->reason = ROCEV2_CNT_RX_QUEUE_FULL;
-		rocev2_qp_count(qp, ROCEV2_CNT_RX_QUEUE_FULL);
-		rx_free_dropped(skb);
+		rx_drop(qp, skb);
 		return;
 	}
 	spin_lock(&qp->rx_queue.lock);
@@ -67,19 +73,20 @@ void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 		verdict = rx_enqueue(dev, skb);
 	if (verdict != ROCEV2_RX_DROP)
 		return;
-	/* nobody's: what belongs to a QP is counted there */
+	/* nobody's */
 	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
 	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, skb->len);
 	rocev2_count(dev, rocev2_rx_buf(skb)->reason);
 	rx_free_dropped(skb);
 }
 
-enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb, u32 due)
 {
 	u32 psn = rocev2_rx_buf(skb)->psn;
 	struct sk_buff *at;
 
-	if (skb_queue_len(ahead) >= ROCEV2_WINDOW)
+	/* the distance bounds the list too: one packet a PSN */
+	if (rocev2_psn_diff(psn, due) >= ROCEV2_WINDOW)
 		return ROCEV2_RX_DONE;
 	/* mostly it belongs at the end */
 	skb_queue_reverse_walk(ahead, at) {
@@ -115,8 +122,7 @@ static struct sk_buff *rx_next_kept(struct sk_buff_head *ahead, u32 psn)
 static void rx_finish(struct rocev2_qp *qp, struct sk_buff *skb, enum rocev2_rx_verdict verdict)
 {
 	if (verdict == ROCEV2_RX_DROP) {
-		rocev2_qp_count(qp, rocev2_rx_buf(skb)->reason);
-		rx_free_dropped(skb);
+		rx_drop(qp, skb);
 	} else if (unlikely(verdict == ROCEV2_RX_STALLED)) {
 		__skb_queue_head(&qp->rx_pending, skb);
 	} else if (verdict != ROCEV2_RX_KEPT) {

@@ -106,10 +106,14 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
  * rocev2_rx_keep() - keep a packet until its predecessors are here
  * @ahead: the list, in PSN order
  * @skb: the packet; its reason for waiting is counted already
+ * @due: PSN whose turn it is
  *
- * Return: ROCEV2_RX_KEPT, or ROCEV2_RX_DONE: there already, or the list is full.
+ * Only what is within a window of @due is kept: packets farther ahead would keep out
+ * those that are due first, time and again.
+ *
+ * Return: ROCEV2_RX_KEPT, or ROCEV2_RX_DONE: there already, or too far ahead.
  */
-enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb, u32 due);
 
 /* rx_parse.c: RoCE v2 for one of our addresses? @skb may be shared, or a superpacket */
 bool rocev2_rx_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb);
