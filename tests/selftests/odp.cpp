@@ -134,6 +134,10 @@ void attributes(const Sides &sides, const Link &)
     errno = 0;
     Mr implicit(ibv_reg_mr(sides.b.pd.get(), nullptr, SIZE_MAX, odp_access));
     require(!implicit && errno == EOPNOTSUPP, "implicit: {}", std::strerror(errno));
+    // address space costs nothing, a table for it does: at most 64 GiB
+    errno = 0;
+    Mr vast(ibv_reg_mr(sides.b.pd.get(), nullptr, (size_t{64} << 30) + 1, odp_access));
+    require(!vast && errno == ENOMEM, "more than 64 GiB: {}", std::strerror(errno));
 }
 
 // ---------------------------------------------------------------------------
@@ -706,6 +710,24 @@ void prefetch(const Sides &sides, const Link &link)
     expect(IBV_WR_RDMA_WRITE, false, "a WRITE after an asynchronous prefetch");
 }
 
+// Deregistration does not wait for the terabytes that somebody has advised.
+void prefetch_and_dereg(const Sides &sides, const Link &)
+{
+    Map map(128 << 20);
+    Mr mr = make_mr(sides.b, map.span(), odp_access);
+    const std::vector<ibv_sge> sges(4000, sge_of(map.span(), mr.get()));
+    ibv_pd *const pd = sides.b.pd.get();
+    constexpr unsigned advice = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH;
+    require(!advise_mr(pd, advice, IB_UVERBS_ADVISE_MR_FLAG_FLUSH, std::span(sges).first(1)), "first prefetch");
+    for (int i = 0; i < 16; i++)
+        require(!advise_mr(pd, advice, 0, sges), "prefetches");
+    const auto start = std::chrono::steady_clock::now();
+    mr.reset();
+    const auto took = std::chrono::steady_clock::now() - start;
+    require(took < std::chrono::seconds(3), "deregistration took {} ms",
+            std::chrono::duration_cast<milliseconds>(took).count());
+}
+
 void prefetch_refused(const Sides &sides, const Link &link)
 {
     constexpr unsigned flush = IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
@@ -829,6 +851,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
     }
     add("gone.unreliable", gone_unreliable);
     add("prefetch", prefetch);
+    add("prefetch_and_dereg", prefetch_and_dereg);
     add("prefetch_refused", prefetch_refused);
     add("destroyed", [seed](const Sides &s, const Link &l) { destroyed(s, l, seed); });
 }
