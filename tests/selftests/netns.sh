@@ -89,13 +89,10 @@ no_rdma_cm_without_netdev() {
 }
 
 rping_from_a() {
-	local pid
-
-	timeout 30 ip netns exec "$NS_B" rping -s -a "$IP4_B" -C 3 &
-	pid=$!
-	eventually listens_cm && on_a timeout 30 rping -c -a "$IP4_B" -C 3 && wait $pid
+	serve listens_cm "$NS_B" rping -s -a "$IP4_B" -C 3 -- "$NS_A" rping -c -a "$IP4_B" -C 3
 }
 
+# cm_listens looks where this device is not shown
 listens_cm() {
 	on_b rdma resource show cm_id | grep -q 'state LISTEN'
 }

@@ -97,7 +97,6 @@ again:
 			rocev2_mr_put(mr);
 	}
 	rcu_read_unlock();
-
 	if (unlikely(status != ROCEV2_MR_OK)) {
 		trace_rocev2_mr_check(key, addr, len, access, status);
 		return status;
@@ -105,4 +104,3 @@ again:
 	*out = mr;
 	return ROCEV2_MR_OK;
 }
-

@@ -121,13 +121,12 @@ static struct sk_buff *rx_next_kept(struct sk_buff_head *ahead, u32 psn)
 
 static void rx_finish(struct rocev2_qp *qp, struct sk_buff *skb, enum rocev2_rx_verdict verdict)
 {
-	if (verdict == ROCEV2_RX_DROP) {
+	if (verdict == ROCEV2_RX_DROP)
 		rx_drop(qp, skb);
-	} else if (unlikely(verdict == ROCEV2_RX_STALLED)) {
+	else if (unlikely(verdict == ROCEV2_RX_STALLED))
 		__skb_queue_head(&qp->rx_pending, skb);
-	} else if (verdict != ROCEV2_RX_KEPT) {
+	else if (verdict != ROCEV2_RX_KEPT)
 		consume_skb(skb);
-	}
 }
 
 static enum rocev2_rx_verdict rx_dispatch(struct rocev2_qp *qp, struct sk_buff *skb)
