@@ -8,9 +8,13 @@
 #include "common/memory.hpp"
 #include "common/netlink.hpp"
 #include "common/random.hpp"
+#include "common/udmabuf.hpp"
+#include "common/uverbs.hpp"
 #include "common/verbs.hpp"
 
 #include <arpa/inet.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
@@ -163,6 +167,97 @@ void memory_regions(const Bed &bed)
             return Mr(ibv_reg_mr(bed.pd(), buffer.data(), size, all_access));
         });
     }
+}
+
+// A region that could not be changed is the region it was.
+void reregistrations(const Bed &bed)
+{
+    Buffer one(512 * page_size);
+    Buffer other(4096 * page_size);
+    const Pd other_pd(ibv_alloc_pd(bed.sides.b.context.get()));
+    require(static_cast<bool>(other_pd), "ibv_alloc_pd: {}", std::strerror(errno));
+    const Mr mr = make_mr(bed.sides.b, one.span(), all_access);
+    Buffer *now = &one;
+    const auto region_works = [&] {
+        const Endpoint &end = bed.probe.pair().a;
+        std::array from{bed.probe.local()};
+        std::byte *const last = now->data() + now->size() - from[0].length;
+        std::memset(last, 0, from[0].length);
+        ibv_send_wr wr = remote_request(IBV_WR_RDMA_WRITE, from, reinterpret_cast<uint64_t>(last), mr->rkey, 0);
+        post_send(end.qp.get(), wr);
+        check_wc(must_poll(end.send_cq.get(), "region"), IBV_WC_SUCCESS, wr.wr_id, end.qp.get(), "region");
+        require(!std::memcmp(last, reinterpret_cast<void *>(from[0].addr), from[0].length),
+                "the region's bytes are elsewhere");
+    };
+    int error = 0;
+    bed.probe.works(); // leaves bytes to send
+    fail_each_allocation("re-register: memory", [&] {
+        Buffer &next = now == &one ? other : one;
+        error = rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, {.memory = next.span()});
+        if (!error)
+            now = &next;
+        return error;
+    }, region_works);
+    constexpr unsigned flags = IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+    fail_each_allocation("re-register: PD and rights", [&] {
+        error = rereg_mr(mr.get(), flags, {.pd = other_pd.get(), .memory = {}, .access = IBV_ACCESS_REMOTE_READ});
+        return error;
+    }, [&] {
+        if (!error)
+            require(!rereg_mr(mr.get(), flags, {.pd = bed.sides.b.pd.get(), .memory = {}, .access = all_access}),
+                    "re-registering back");
+        region_works();
+    });
+}
+
+// Pages are faulted in by the thread that advises them.
+void on_demand(const Bed &bed)
+{
+    constexpr size_t size = 1024 * page_size;
+    Buffer buffer(size);
+    const auto make = [&] {
+        return Mr(ibv_reg_mr(bed.pd(), buffer.data(), size, all_access | IBV_ACCESS_ON_DEMAND));
+    };
+    fail_making("register on demand", make);
+    const Mr mr = make();
+    ibv_sge all = sge_of(buffer.span(), mr.get());
+    // the kernel's page fault, out of memory, says EFAULT to who follows it
+    fail_each_allocation("prefetch", [&] {
+        return advise_mr(bed.pd(), IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE, IB_UVERBS_ADVISE_MR_FLAG_FLUSH,
+                         {&all, 1});
+    }, [&] { require(!madvise(buffer.data(), size, MADV_DONTNEED), "madvise"); }, {EFAULT});
+}
+
+void dmabuf_regions(const Bed &bed)
+{
+    const Udmabuf exported(64 * page_size);
+    DmabufMr mr;
+    int error = 0;
+    fail_each_allocation("register a dma-buf", [&] {
+        error = reg_dmabuf_mr(bed.pd(), 0, 64 * page_size, 0, exported.fd(), all_access, mr);
+        return error;
+    }, [&] {
+        if (!error)
+            require(!dereg_dmabuf_mr(bed.context(), mr), "deregistering a dma-buf");
+    });
+}
+
+void counters(const Bed &bed)
+{
+    RdmaNetlink netlink;
+    const auto index = netlink.device_index(bed.options.dev_a);
+    require(index.has_value(), "{} is not to be seen", bed.options.dev_a);
+    const Cq cq = make_cq(bed.sides.a, 16);
+    Qp qp;
+    const auto new_qp = [&] {
+        ibv_qp_init_attr attr = qp_attr(IBV_QPT_RC, cq.get());
+        qp = Qp(ibv_create_qp(bed.pd(), &attr));
+        require(static_cast<bool>(qp), "ibv_create_qp: {}", std::strerror(errno));
+    };
+    new_qp();
+    fail_each_allocation("bind a counter", [&] {
+        return netlink.bind_counter(*index, bed.sides.a.port, qp->qp_num);
+    }, new_qp, {ENOBUFS});
 }
 
 void completion_queues(const Bed &bed)
@@ -613,6 +708,10 @@ void add_cases(Ktap &ktap, const Options &options, const More &more, const Sides
     add("contexts", contexts);
     add("protection_domains", protection_domains);
     add("memory_regions", memory_regions);
+    add("reregistrations", reregistrations);
+    add("on_demand", on_demand);
+    add("dmabuf_regions", dmabuf_regions);
+    add("counters", counters);
     add("completion_queues", completion_queues);
     add("shared_receive_queues", shared_receive_queues);
     add("queue_pairs", queue_pairs);

@@ -4,15 +4,11 @@
 // what, and what is refused. B owns the regions, A is the peer.
 #include "common/memory.hpp"
 #include "common/random.hpp"
+#include "common/udmabuf.hpp"
 #include "common/uverbs.hpp"
 #include "common/verbs.hpp"
 
-#include <fcntl.h>
 #include <linux/dma-buf.h>
-#include <linux/udmabuf.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -23,60 +19,9 @@ namespace {
 
 constexpr size_t buffer_size = 64 * page_size;
 
-// A memfd, mapped here, and a dma-buf of its pages.
-class Exported {
+class Exported : public Udmabuf {
 public:
-    Exported()
-    {
-        memfd_ = memfd_create("dmabuf", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-        require(memfd_ >= 0 && !ftruncate(memfd_, buffer_size) &&
-                    !fcntl(memfd_, F_ADD_SEALS, F_SEAL_SHRINK), "memfd: {}", std::strerror(errno));
-        data_ = static_cast<std::byte *>(
-            mmap(nullptr, buffer_size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd_, 0));
-        require(data_ != MAP_FAILED, "mmap: {}", std::strerror(errno));
-        const int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-        require(device >= 0, "/dev/udmabuf: {}", std::strerror(errno));
-        udmabuf_create create{};
-        create.memfd = static_cast<uint32_t>(memfd_);
-        create.flags = UDMABUF_FLAGS_CLOEXEC;
-        create.size = buffer_size;
-        fd_ = ioctl(device, UDMABUF_CREATE, &create);
-        close(device);
-        require(fd_ >= 0, "UDMABUF_CREATE: {}", std::strerror(errno));
-    }
-    ~Exported()
-    {
-        close_all();
-        munmap(data_, buffer_size);
-    }
-    Exported(const Exported &) = delete;
-    Exported &operator=(const Exported &) = delete;
-
-    int fd() const { return fd_; }
-    int memfd() const { return memfd_; }
-    std::span<std::byte> span() const { return {data_, buffer_size}; }
-    std::span<std::byte> span(size_t offset, size_t length) const
-    {
-        return span().subspan(offset, length);
-    }
-    void close_all()
-    {
-        if (fd_ >= 0) {
-            close(fd_);
-            close(memfd_);
-        }
-        fd_ = -1;
-    }
-    void sync(uint64_t flags) const
-    {
-        dma_buf_sync sync{flags | DMA_BUF_SYNC_RW};
-        require(!ioctl(fd_, DMA_BUF_IOCTL_SYNC, &sync), "DMA_BUF_IOCTL_SYNC: {}", std::strerror(errno));
-    }
-
-private:
-    int memfd_ = -1;
-    int fd_ = -1;
-    std::byte *data_ = nullptr;
+    Exported() : Udmabuf(buffer_size) {}
 };
 
 class Region {

@@ -49,9 +49,11 @@ public:
     }
 
     void add(int type, const std::string &text) { add(type, text.c_str(), text.size() + 1); }
+    void add(int type, uint32_t number) { add(type, &number, sizeof(number)); }
 
     const void *data() const { return bytes_; }
     size_t size() const { return reinterpret_cast<const nlmsghdr *>(bytes_)->nlmsg_len; }
+    uint16_t type() const { return reinterpret_cast<const nlmsghdr *>(bytes_)->nlmsg_type; }
 
 private:
     nlmsghdr *header() { return reinterpret_cast<nlmsghdr *>(bytes_); }
@@ -85,6 +87,8 @@ int RdmaNetlink::transact(const Message &message)
     if (answer.empty())
         return errno;
     const auto *header = reinterpret_cast<const nlmsghdr *>(answer.data());
+    if (header->nlmsg_type == message.type())
+        return 0;
     require(header->nlmsg_type == NLMSG_ERROR && answer.size() >= NLMSG_LENGTH(sizeof(nlmsgerr)),
             "netlink answered with a message of type {}", header->nlmsg_type);
     return -static_cast<const nlmsgerr *>(NLMSG_DATA(header))->error;
@@ -103,7 +107,18 @@ int RdmaNetlink::add_link(const std::string &name, const std::string &type,
 int RdmaNetlink::del_link(uint32_t index)
 {
     Message message(RDMA_NLDEV_CMD_DELLINK, NLM_F_ACK);
-    message.add(RDMA_NLDEV_ATTR_DEV_INDEX, &index, sizeof(index));
+    message.add(RDMA_NLDEV_ATTR_DEV_INDEX, index);
+    return transact(message);
+}
+
+int RdmaNetlink::bind_counter(uint32_t index, uint32_t port, uint32_t qp)
+{
+    Message message(RDMA_NLDEV_CMD_STAT_SET, 0);
+    message.add(RDMA_NLDEV_ATTR_DEV_INDEX, index);
+    message.add(RDMA_NLDEV_ATTR_PORT_INDEX, port);
+    message.add(RDMA_NLDEV_ATTR_STAT_MODE, RDMA_COUNTER_MODE_MANUAL);
+    message.add(RDMA_NLDEV_ATTR_STAT_RES, RDMA_NLDEV_ATTR_RES_QP);
+    message.add(RDMA_NLDEV_ATTR_RES_LQPN, qp);
     return transact(message);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 //
-// `rdma link add` and `rdma link del` as calls of this thread, not of a program: the kernel
+// What the rdma tool does, as calls of this thread, not of a program: the kernel
 // does the work in the context of the sender, so its allocations can be made to fail.
 #pragma once
 
@@ -19,9 +19,12 @@ public:
     RdmaNetlink(const RdmaNetlink &) = delete;
     RdmaNetlink &operator=(const RdmaNetlink &) = delete;
 
-    // Both return an errno. ENOBUFS may also mean that it was done and only the answer is lost.
+    // These return an errno. ENOBUFS may also mean that it was done and only the answer is lost.
     int add_link(const std::string &name, const std::string &type, const std::string &netdev);
     int del_link(uint32_t index);
+
+    // A counter for this QP alone, made for it: `rdma statistic qp bind`. It ends with the QP.
+    int bind_counter(uint32_t index, uint32_t port, uint32_t qp);
 
     // The index of a device, none if there is no such device.
     std::optional<uint32_t> device_index(const std::string &name);
