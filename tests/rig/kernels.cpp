@@ -92,15 +92,50 @@ void PruneBuild(const fs::path &build)
         fs::remove(file);
 }
 
-std::vector<fs::path> Patches(const fs::path &checkout)
+fs::path PatchDirectory(const fs::path &checkout)
+{
+    return checkout / "tests/rig/uml/patches";
+}
+
+std::vector<fs::path> Patches(const fs::path &directory)
 {
     std::vector<fs::path> patches;
 
-    for (const auto &entry : fs::directory_iterator(checkout / "tests/rig/uml/patches"))
+    for (const auto &entry : fs::directory_iterator(directory))
         if (entry.path().extension() == ".patch")
             patches.push_back(entry.path());
     std::ranges::sort(patches);
     return patches;
+}
+
+void ApplyPatches(const fs::path &source, const std::vector<fs::path> &patches)
+{
+    for (const fs::path &patch : patches)
+        RunStep({{"patch", "-p1", "-d", source, "-i", patch}}, "applying " + patch.filename().string(), LogFile("patch"));
+}
+
+/*
+ * A variant can have patches of its own, over those of all: then its source is a copy, so that
+ * the others need not be built again. Of hard links: patch(1) replaces a file, and nothing else
+ * writes to a source tree.
+ */
+fs::path VariantSource(const fs::path &checkout, const std::string &variant)
+{
+    const fs::path source = UmlSource(checkout);
+
+    if (!fs::exists(PatchDirectory(checkout) / variant))
+        return source;
+    const auto patches = Patches(PatchDirectory(checkout) / variant);
+    Key key;
+
+    key.Add(source.filename().string());
+    for (const fs::path &patch : patches)
+        key.AddFile(patch);
+    return CacheItem("uml-source-" + variant, key, [&](const fs::path &path) {
+        fs::remove(path);
+        RunStep({{"cp", "-al", source, path}}, "linking the kernel source", LogFile("link"));
+        ApplyPatches(path, patches);
+    });
 }
 
 } // namespace
@@ -126,10 +161,11 @@ fs::path UmlSource(const fs::path &checkout)
     if (closure.size() != 1)
         Fail("trixie-backports has no linux-source package");
     const std::string package = closure.front().substr(0, closure.front().find('='));
+    const auto patches = Patches(PatchDirectory(checkout));
     Key key;
 
     key.Add(fmt::format("{}", fmt::join(closure, " ")));
-    for (const fs::path &patch : Patches(checkout))
+    for (const fs::path &patch : patches)
         key.AddFile(patch);
     return CacheItem("uml-source", key, [&](const fs::path &path) {
         const fs::path unpacked = path / "deb";
@@ -138,8 +174,7 @@ fs::path UmlSource(const fs::path &checkout)
         RunStep({{"tar", "--strip-components=1", "-C", path, "-xf", unpacked / "usr/src" / (package + ".tar.xz")}},
                 "unpacking the kernel source", LogFile("unpack"));
         fs::remove_all(unpacked);
-        for (const fs::path &patch : Patches(checkout))
-            RunStep({{"patch", "-p1", "-d", path, "-i", patch}}, "applying " + patch.filename().string(), LogFile("patch"));
+        ApplyPatches(path, patches);
     });
 }
 
@@ -153,7 +188,7 @@ Kernel UmlKernel(const fs::path &checkout, const std::string &variant)
         return kernel;
     }
     const Root root = CachedRoot("trixie");
-    const fs::path source = UmlSource(checkout);
+    const fs::path source = VariantSource(checkout, variant);
     const auto wanted = WantedConfig(checkout, variant);
     std::string config;
     Key key;
