@@ -164,6 +164,14 @@ static void qp_take_packets(struct rocev2_qp *qp)
 	spin_unlock(&qp->rx_queue.lock);
 }
 
+/* the next packet of the batch, or the first of a new one: rx_queue's limit holds for both lists */
+static struct sk_buff *qp_next_packet(struct rocev2_qp *qp)
+{
+	if (skb_queue_empty(&qp->rx_pending))
+		qp_take_packets(qp);
+	return __skb_dequeue(&qp->rx_pending);
+}
+
 /**
  * rocev2_qp_run() - an owner's turn
  * @qp: the QP
@@ -193,11 +201,8 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 		qp->recv.stalled = rocev2_fault_busy(&qp->fault[ROCEV2_FAULT_RESP]);
 	if (unlikely(qp->req.fault_wait) && !rocev2_fault_busy(&qp->fault[ROCEV2_FAULT_REQ]))
 		rocev2_req_fault_done(qp);
-	/* rx_queue has a limit, rx_pending has none */
-	if (likely(!qp->recv.stalled))
-		qp_take_packets(qp);
 	while (work < budget && likely(!qp->recv.stalled) &&
-	       (skb = __skb_dequeue(&qp->rx_pending))) {
+	       (skb = qp_next_packet(qp))) {
 		rocev2_rx_packet(qp, skb);
 		work++;
 	}
@@ -210,7 +215,8 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 	qp_arm_timer(qp);
 	rcu_read_unlock();
 
-	if (!skb_queue_empty(&qp->rx_pending) && !qp->recv.stalled)
+	if (!qp->recv.stalled && (!skb_queue_empty(&qp->rx_pending) ||
+				  !skb_queue_empty_lockless(&qp->rx_queue)))
 		return budget;
 	return min(work, budget);
 }
