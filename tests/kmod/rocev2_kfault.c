@@ -327,7 +327,7 @@ static const struct {
 
 static bool run_case(int (*verb)(void))
 {
-	unsigned int nth, refused = 0, endured = 0;
+	unsigned int nth, refused = 0, endured = 0, elsewhere = 0;
 	bool reached = true;
 	int ret, undone;
 
@@ -350,6 +350,11 @@ static bool run_case(int (*verb)(void))
 		}
 		refused += !!ret;
 		endured += reached && !ret;
+		/* the QP may be another context's at the moment, which then makes the packets */
+		if (!reached && !refused && !endured && elsewhere++ < 100) {
+			reached = true;
+			nth = 0;
+		}
 	}
 	ret = works();
 	pr_info("# %u faults, %u refused with an error, %u endured\n", refused + endured,
