@@ -445,7 +445,8 @@ route_multicast() {
 }
 
 # The netdev takes frames of the group that mckey is asked for.
-joined_a() { ip -n "$NS_A" maddr show dev "$IF_A" | grep -q 01:00:5e:47:00:01; }
+# A is rocev2 always: once by rdma_cm for the host, once more when the QP is attached
+joined_a() { ip -n "$NS_A" maddr show dev "$IF_A" | grep -q "01:00:5e:47:00:01 users [2-9]"; }
 joined_b() { ip -n "$NS_B" maddr show dev "$IF_B" | grep -q 01:00:5e:47:00:01; }
 
 # objects_before: remembers how many objects the two devices have; objects_as_before: compares
