@@ -338,7 +338,7 @@ static bool run_case(int (*verb)(void))
 		pr_info("# without a fault: %pe, %pe\n", ERR_PTR(ret), ERR_PTR(undone));
 		return false;
 	}
-	for (nth = 1; reached && nth < MOST; nth++) {
+	for (nth = 1; nth < MOST; nth++) {
 		arm(nth);
 		ret = verb();
 		reached = disarm();
@@ -348,12 +348,18 @@ static bool run_case(int (*verb)(void))
 				ERR_PTR(undone));
 			return false;
 		}
-		refused += !!ret;
-		endured += reached && !ret;
-		/* the QP may be another context's at the moment, which then makes the packets */
-		if (!reached && !refused && !endured && elsewhere++ < 100) {
-			reached = true;
+		if (!reached) {
+			/*
+			 * The verb ended before the nth allocation; or the QP was another
+			 * context's at the moment, which then made the packets: again.
+			 */
+			if (refused || endured || elsewhere++ == 100)
+				break;
 			nth = 0;
+		} else if (ret) {
+			refused++;
+		} else {
+			endured++;
 		}
 	}
 	ret = works();

@@ -45,15 +45,11 @@ public:
     ibv_mr *mr_b() const { return mr_b_.get(); }
     Buffer &buffer_b() { return b_; }
 
+    // an atomic adds 1
     ibv_send_wr request(ibv_wr_opcode opcode, std::span<ibv_sge> sges) const
     {
-        ibv_send_wr wr{};
-        wr.sg_list = sges.data();
-        wr.num_sge = static_cast<int>(sges.size());
-        wr.opcode = opcode;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        wr.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(b_.data());
-        wr.wr.rdma.rkey = mr_b_->rkey;
+        ibv_send_wr wr = remote_request(opcode, sges, reinterpret_cast<uintptr_t>(b_.data()), mr_b_->rkey, 1);
+        wr.wr_id = 0;
         return wr;
     }
 
@@ -485,11 +481,7 @@ void posted_requests(const Bed &bed)
             if (takes_recv)
                 post_recv(b.qp.get(), 0, landing);
             ibv_send_wr wr = bed.probe.request(kind.opcode, one);
-            if (kind.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-                wr.wr.atomic = {.remote_addr = wr.wr.rdma.remote_addr, .compare_add = 1, .swap = 0,
-                                .rkey = wr.wr.rdma.rkey};
-                adds++;
-            }
+            adds += kind.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
             ibv_send_wr *bad = nullptr;
             return ibv_post_send(a.qp.get(), &wr, &bad);
         }, [&] {
