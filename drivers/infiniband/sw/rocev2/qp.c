@@ -164,7 +164,7 @@ static void qp_take_packets(struct rocev2_qp *qp)
 	spin_unlock(&qp->rx_queue.lock);
 }
 
-/* the next packet of the batch, or the first of a new one: rx_queue's limit holds for both lists */
+/* from rx_pending, filled when it is empty only: so rx_queue's limit holds for each of them */
 static struct sk_buff *qp_next_packet(struct rocev2_qp *qp)
 {
 	if (skb_queue_empty(&qp->rx_pending))
