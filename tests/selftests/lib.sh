@@ -436,6 +436,7 @@ make_b_rxe() {
 	modprobe rdma_rxe || skip_all "this kernel has no rdma_rxe"
 	rdma link del "$DEV_B" && add_link "$NS_B" "$DEV_B" rxe "$IF_B" || fail_all "cannot link rdma_rxe"
 	eventually has_gids "$DEV_B" 3 || fail_all "rdma_rxe has no GIDs"
+	LINK_TYPE_B=rxe
 }
 
 # Multicast leaves by the netdev of the namespace.
@@ -444,10 +445,16 @@ route_multicast() {
 		fail_all "cannot route multicast"
 }
 
-# The netdev takes frames of the group that mckey is asked for.
-# A is rocev2 always: once by rdma_cm for the host, once more when the QP is attached
-joined_a() { ip -n "$NS_A" maddr show dev "$IF_A" | grep -q "01:00:5e:47:00:01 users [2-9]"; }
-joined_b() { ip -n "$NS_B" maddr show dev "$IF_B" | grep -q 01:00:5e:47:00:01; }
+# The QP that mckey receives with is in the group: it is a user of the group's address beside rdma_cm, which joins for
+# the host a moment earlier. rdma_rxe's is none: there only the host's membership is to be seen.
+joined() {
+	local users=" users [2-9]"
+
+	[ "$3" != rxe ] || users=
+	ip -n "$1" maddr show dev "$2" | grep -q "01:00:5e:47:00:01$users"
+}
+joined_a() { joined "$NS_A" "$IF_A" "$LINK_TYPE"; }
+joined_b() { joined "$NS_B" "$IF_B" "${LINK_TYPE_B:-$LINK_TYPE}"; }
 
 # objects_before: remembers how many objects the two devices have; objects_as_before: compares
 objects() {
