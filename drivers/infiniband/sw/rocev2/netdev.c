@@ -16,6 +16,7 @@
 
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
+#include <linux/ipv6.h>
 #include <linux/netfilter_netdev.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -139,13 +140,31 @@ static void rx_gso(struct rocev2_dev *dev, struct sk_buff *skb)
 	}
 }
 
+/* @skb may be shared, or a superpacket */
+static bool skb_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb)
+{
+	u8 copy[ROCEV2_RX_IP_UDP_MAX] __aligned(4);
+	u32 len = min_t(u32, skb->len, sizeof(copy));
+	const void *ip;
+
+	/* promiscuous mode shows us packets for others */
+	if (skb->pkt_type == PACKET_OTHERHOST)
+		return false;
+	ip = skb_header_pointer(skb, 0, len, copy);
+	if (!ip || !rocev2_rx_is_ours(dev, skb->protocol, ip, len))
+		return false;
+	/* what is cut out of a fragment is no packet */
+	return !skb_is_gso(skb) || skb->protocol != htons(ETH_P_IPV6) ||
+	       ((struct ipv6hdr *)ip)->nexthdr == IPPROTO_UDP;
+}
+
 static unsigned int rocev2_ingress(void *priv, struct sk_buff *skb,
 				   const struct nf_hook_state *state)
 {
 	struct rocev2_dev *dev = priv;
 	struct sk_buff *ours = skb;
 
-	if (!rocev2_rx_is_ours(dev, skb))
+	if (!skb_is_ours(dev, skb))
 		return NF_ACCEPT;
 
 	/* a packet socket holds this skb: leave it alone and work on a clone */

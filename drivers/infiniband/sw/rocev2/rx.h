@@ -115,8 +115,20 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
  */
 enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb, u32 due);
 
-/* rx_parse.c: RoCE v2 for one of our addresses? @skb may be shared, or a superpacket */
-bool rocev2_rx_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb);
+/* IPv4 with all options, and UDP: the most that rocev2_rx_is_ours() needs */
+#define ROCEV2_RX_IP_UDP_MAX	(60 + 8)
+
+/**
+ * rocev2_rx_is_ours() - RoCE v2 for one of our addresses?
+ * @dev: the device
+ * @protocol: Ethernet type, big-endian
+ * @ip: the packet, from the IP header on
+ * @len: its bytes in one piece, ROCEV2_RX_IP_UDP_MAX or all there are
+ *
+ * Context: RCU. rx_parse.c.
+ */
+bool rocev2_rx_is_ours(struct rocev2_dev *dev, __be16 protocol, const void *ip, u32 len);
+
 /* rx_parse.c: lengths, fragments, checksums, BTH; fills rocev2_rx_buf() */
 enum rocev2_rx_verdict rocev2_rx_parse(struct sk_buff *skb);
 

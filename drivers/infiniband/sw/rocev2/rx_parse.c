@@ -46,43 +46,33 @@ static bool udp_csum_ok(struct sk_buff *skb, const struct udphdr *uh, u32 l3, u3
  * fragments count: they are dropped with a reason. Fragments behind the first one
  * have no UDP header: they are the stack's.
  */
-bool rocev2_rx_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb)
+bool rocev2_rx_is_ours(struct rocev2_dev *dev, __be16 protocol, const void *ip, u32 len)
 {
 	const struct udphdr *uh;
 	union ib_gid gid;
-	struct udphdr _uh;
 	u32 l4;
 
-	/* promiscuous mode shows us packets for others */
-	if (skb->pkt_type == PACKET_OTHERHOST)
-		return false;
-	if (skb->protocol == htons(ETH_P_IP)) {
-		const struct iphdr *iph;
-		struct iphdr _iph;
+	if (protocol == htons(ETH_P_IP)) {
+		const struct iphdr *iph = ip;
 
-		iph = skb_header_pointer(skb, 0, sizeof(_iph), &_iph);
-		if (!iph || iph->version != 4 || iph->ihl * 4 < sizeof(*iph) ||
+		if (len < sizeof(*iph) || iph->version != 4 || iph->ihl * 4 < sizeof(*iph) ||
 		    iph->protocol != IPPROTO_UDP || iph->frag_off & htons(IP_OFFSET))
 			return false;
 		ipv6_addr_set_v4mapped(iph->daddr, (struct in6_addr *)&gid);
 		l4 = iph->ihl * 4;
-	} else if (skb->protocol == htons(ETH_P_IPV6)) {
-		const struct ipv6hdr *ip6h;
-		struct ipv6hdr _ip6h;
+	} else if (protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *ip6h = ip;
 		u8 nexthdr;
 
-		ip6h = skb_header_pointer(skb, 0, sizeof(_ip6h), &_ip6h);
-		if (!ip6h || ip6h->version != 6)
+		if (len < sizeof(*ip6h) || ip6h->version != 6)
 			return false;
 		memcpy(&gid, &ip6h->daddr, sizeof(gid));
 		nexthdr = ip6h->nexthdr;
 		l4 = sizeof(*ip6h);
 		if (nexthdr == NEXTHDR_FRAGMENT) {
-			const struct frag_hdr *fh;
-			struct frag_hdr _fh;
+			const struct frag_hdr *fh = ip + l4;
 
-			fh = skb_header_pointer(skb, l4, sizeof(_fh), &_fh);
-			if (!fh || fh->frag_off & htons(~0x7) || skb_is_gso(skb))
+			if (len < l4 + sizeof(*fh) || fh->frag_off & htons(~0x7))
 				return false;
 			nexthdr = fh->nexthdr;
 			l4 += sizeof(*fh);
@@ -92,8 +82,9 @@ bool rocev2_rx_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb)
 	} else {
 		return false;
 	}
-	uh = skb_header_pointer(skb, l4, sizeof(_uh), &_uh);
-	return uh && uh->dest == htons(ROCEV2_UDP_DPORT) && rocev2_gid_is_local(dev, &gid);
+	uh = ip + l4;
+	return len >= l4 + sizeof(*uh) && uh->dest == htons(ROCEV2_UDP_DPORT) &&
+	       rocev2_gid_is_local(dev, &gid);
 }
 
 /* the lengths are checked before anything behind them is read */
