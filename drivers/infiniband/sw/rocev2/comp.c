@@ -341,9 +341,9 @@ static void fatal_nak_ahead(struct rocev2_qp *qp, u32 psn, u8 syndrome)
 
 static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_aeth *aeth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
-	u8 syndrome = rocev2_aeth_syndrome(aeth);
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_aeth *aeth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
+	u8 syndrome = rocev2_aeth_syndrome(aeth);
 	bool ack = (syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_ACK;
 	struct rocev2_req *req = &qp->req;
 	u32 psn;
@@ -469,7 +469,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 		rocev2_comp_fail(qp, IB_WC_BAD_RESP_ERR);
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	}
-	status = rocev2_sg_write(qp, wqe->sge, wqe->num_sge, off, len, rocev2_payload(skb));
+	status = rocev2_sg_write(qp, wqe->sge, wqe->num_sge, off, len, rocev2_payload(buf));
 	if (unlikely(status == ROCEV2_MR_NOT_PRESENT))
 		return response_fault(qp, buf);
 	if (status != ROCEV2_MR_OK) {
@@ -484,12 +484,12 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 
 static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_atomicacketh *ack =
-		rocev2_rx_hdr(skb, sizeof(struct rocev2_bth) + sizeof(struct rocev2_aeth));
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_atomicacketh *ack =
+		rocev2_rx_hdr(buf, sizeof(struct rocev2_bth) + sizeof(struct rocev2_aeth));
 	struct rocev2_send_wqe *wqe = wqe_of(qp, buf->psn);
 	u64 orig = be64_to_cpu(ack->orig);
-	struct rocev2_src src = { .buf = &orig };
+	struct rocev2_src src = { .bytes = &orig };
 	enum rocev2_mr_status status;
 
 	if (!wqe || !rocev2_comp_is_rd(wqe->opcode) || wqe->opcode == IB_WR_RDMA_READ ||

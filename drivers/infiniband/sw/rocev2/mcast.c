@@ -229,15 +229,16 @@ void rocev2_mcast_leave_all(struct rocev2_qp *qp)
 bool rocev2_mcast_deliver(struct rocev2_dev *dev, struct sk_buff *skb,
 			  void (*queue)(struct rocev2_qp *qp, struct sk_buff *skb))
 {
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct mcast_member *member;
 	struct rocev2_mcg *mcg;
 	struct sk_buff *copy;
 	union ib_gid gid;
 
-	if (rocev2_rx_buf(skb)->flags & ROCEV2_RX_IPV6)
-		memcpy(&gid, &((struct ipv6hdr *)skb->data)->daddr, sizeof(gid));
+	if (buf->flags & ROCEV2_RX_IPV6)
+		memcpy(&gid, &((struct ipv6hdr *)buf->data)->daddr, sizeof(gid));
 	else
-		ipv6_addr_set_v4mapped(((struct iphdr *)skb->data)->daddr, (struct in6_addr *)&gid);
+		ipv6_addr_set_v4mapped(((struct iphdr *)buf->data)->daddr, (struct in6_addr *)&gid);
 	mcg = mcg_find(dev, &gid);
 	if (!mcg)
 		return false;

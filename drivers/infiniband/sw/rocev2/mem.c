@@ -95,16 +95,21 @@ static enum rocev2_mr_status mem_read(struct rocev2_qp *qp, const struct span *s
 	return ROCEV2_MR_OK;
 }
 
+static void src_advance(struct rocev2_src *src, u32 len)
+{
+	if (unlikely(src->frags))
+		src->off += len;
+	else
+		src->bytes += len;
+}
+
 static void src_copy(struct rocev2_src *src, void *dst, u32 len)
 {
-	if (src->skb) {
-		/* cannot fail: the parser held all lengths against skb->len */
-		WARN_ON_ONCE(skb_copy_bits(src->skb, src->off, dst, len));
-		src->off += len;
-	} else {
-		memcpy(dst, src->buf, len);
-		src->buf += len;
-	}
+	if (unlikely(src->frags))
+		rocev2_rx_copy_frags(src->frags, src->off, dst, len);
+	else
+		memcpy(dst, src->bytes, len);
+	src_advance(src, len);
 }
 
 static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, const struct span *s,
@@ -264,10 +269,7 @@ static enum rocev2_mr_status sg_write(struct rocev2_qp *qp, const struct ib_pd *
 		status = mem_write(qp, &s, src);
 		if (status != ROCEV2_MR_OK)
 			return status;
-		if (src.skb)
-			src.off += n;
-		else
-			src.buf += n;
+		src_advance(&src, n);
 		len -= n;
 		from = 0;
 	}

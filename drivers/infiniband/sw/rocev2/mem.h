@@ -6,8 +6,6 @@
 #ifndef ROCEV2_MEM_H
 #define ROCEV2_MEM_H
 
-#include <linux/skbuff.h>
-
 #include "mr.h"
 #include "rx.h"
 
@@ -16,19 +14,21 @@ struct rocev2_sge;
 
 /**
  * struct rocev2_src - where bytes for the consumer's memory come from
- * @skb: a packet, or NULL
- * @off: offset in the packet
- * @buf: the bytes, without a packet
+ * @bytes: the bytes, in one piece
+ * @frags: or a packet that has them in pieces, else NULL
+ * @off: offset in @frags
  */
 struct rocev2_src {
-	const struct sk_buff	*skb;
-	u32			off;
-	const void		*buf;
+	const void			*bytes;
+	const struct rocev2_rx_buf	*frags;
+	u32				off;
 };
 
-static inline struct rocev2_src rocev2_payload(struct sk_buff *skb)
+static inline struct rocev2_src rocev2_payload(const struct rocev2_rx_buf *buf)
 {
-	return (struct rocev2_src){ .skb = skb, .off = rocev2_rx_buf(skb)->payload };
+	if (likely(!(buf->flags & ROCEV2_RX_FRAGS)))
+		return (struct rocev2_src){ .bytes = buf->data + buf->payload };
+	return (struct rocev2_src){ .frags = buf, .off = buf->payload };
 }
 
 /*

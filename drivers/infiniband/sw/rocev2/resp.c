@@ -129,12 +129,12 @@ static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct
 		if (info->cls == ROCEV2_CLASS_WRITE)
 			wc.opcode = IB_WC_RECV_RDMA_WITH_IMM;
 		if (info->flags & ROCEV2_F_IMMDT) {
-			const struct rocev2_immdt *immdt = rocev2_rx_hdr(skb, info->imm_off);
+			const struct rocev2_immdt *immdt = rocev2_rx_hdr(buf, info->imm_off);
 
 			wc.wc_flags = IB_WC_WITH_IMM;
 			wc.ex.imm_data = immdt->imm;
 		} else if (info->flags & ROCEV2_F_IETH) {
-			const struct rocev2_ieth *ieth = rocev2_rx_hdr(skb, info->imm_off);
+			const struct rocev2_ieth *ieth = rocev2_rx_hdr(buf, info->imm_off);
 
 			wc.wc_flags = IB_WC_WITH_INVALIDATE;
 			wc.ex.invalidate_rkey = be32_to_cpu(ieth->rkey);
@@ -193,7 +193,7 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
 		return;
 	}
-	status = rocev2_recv_write(qp, recv->received, buf->payload_len, rocev2_payload(skb));
+	status = rocev2_recv_write(qp, recv->received, buf->payload_len, rocev2_payload(buf));
 	if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
 		rocev2_resp_fault(qp, buf->psn);
 		return;
@@ -205,7 +205,7 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 	}
 	/* the key is gone before the consumer hears of it, or the message is refused as a whole */
 	if (info->flags & ROCEV2_F_IETH) {
-		const struct rocev2_ieth *ieth = rocev2_rx_hdr(skb, info->imm_off);
+		const struct rocev2_ieth *ieth = rocev2_rx_hdr(buf, info->imm_off);
 
 		if (!rocev2_remote_inv(qp, be32_to_cpu(ieth->rkey))) {
 			rocev2_qp_count(qp, ROCEV2_CNT_RESP_REM_ACCESS);
@@ -223,8 +223,8 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 /* first packet of a WRITE: where it goes and whether it may; false when it was refused */
 static bool resp_write_start(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_reth *reth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_recv_qp *recv = &qp->recv;
 	struct rocev2_mr *mr;
 
@@ -279,7 +279,7 @@ static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
 	/* the key is looked up for every packet: it may have died since the first */
 	if (buf->payload_len)
 		status = rocev2_mem_write(qp, recv->rkey, recv->va, buf->payload_len, recv->resid,
-					  IB_ACCESS_REMOTE_WRITE, rocev2_payload(skb));
+					  IB_ACCESS_REMOTE_WRITE, rocev2_payload(buf));
 	if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
 		rocev2_resp_fault(qp, buf->psn);
 		return;

@@ -61,8 +61,8 @@ u64 *rocev2_resp_get_u64(struct rocev2_qp *qp, u64 va, u32 rkey, int access,
 
 void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_atomiceth *eth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_atomiceth *eth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_resp_res *res;
 	struct rocev2_mr *mr;
 	u64 *p;

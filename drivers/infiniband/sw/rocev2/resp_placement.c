@@ -11,8 +11,8 @@
 
 void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_reth *reth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_mr *mr;
 	u64 value, *p;
 
@@ -26,8 +26,7 @@ void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb)
 	if (!p)
 		return;
 	if (rocev2_resp_res_alloc(qp, 1)) {
-		/* cannot fail: the parser held all lengths against skb->len */
-		WARN_ON_ONCE(skb_copy_bits(skb, buf->payload, &value, sizeof(value)));
+		rocev2_rx_copy(buf, buf->payload, &value, sizeof(value));
 		/* whoever sees it sees the WRITEs before it */
 		smp_store_release(p, value);
 	}
@@ -36,9 +35,9 @@ void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb)
 
 void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_feth *feth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
-	const struct rocev2_reth *reth = (const void *)(feth + 1);
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_feth *feth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
+	const struct rocev2_reth *reth = (const void *)(feth + 1);
 	u32 bits = be32_to_cpu(feth->bits);
 	bool range = bits >> ROCEV2_FLUSH_LEVEL_SHIFT == ROCEV2_FLUSH_RANGE;
 	u32 types = bits & ROCEV2_FLUSH_TYPES;

@@ -109,7 +109,8 @@ void rocev2_resp_res_due(struct rocev2_qp *qp, struct rocev2_resp_res *res, u32 
 /* a READ request with the expected PSN */
 void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_reth *reth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
+	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_recv_qp *recv = &qp->recv;
 	u64 va = be64_to_cpu(reth->va);
 	u32 rkey = be32_to_cpu(reth->rkey);
@@ -147,8 +148,8 @@ void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
  */
 void rocev2_resp_read_again(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_reth *reth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
 	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_resp_res *res = rocev2_resp_res_find(qp, buf->psn);
 	u64 skip;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The receive path, top down. It has two halves: rocev2_rx_skb() runs where the
+ * The receive path, top down. It has two halves: rocev2_rx() runs where the
  * packet arrives and only finds out whose it is; rocev2_rx_packet() runs in the
  * QP's owner and does everything else.
  */
@@ -33,7 +33,7 @@ static void rx_drop(struct rocev2_qp *qp, struct sk_buff *skb)
 static void rx_queue(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	rocev2_qp_count(qp, ROCEV2_CNT_RX_PACKETS);
-	rocev2_qp_count_add(qp, ROCEV2_CNT_RX_BYTES, skb->len);
+	rocev2_qp_count_add(qp, ROCEV2_CNT_RX_BYTES, rocev2_rx_buf(skb)->len);
 	if (skb_queue_len_lockless(&qp->rx_queue) >= ROCEV2_RX_QUEUE_MAX) {
 		rocev2_rx_buf(skb)->reason = ROCEV2_CNT_RX_QUEUE_FULL;
 		rx_drop(qp, skb);
@@ -64,20 +64,27 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct sk_buff 
 	return ROCEV2_RX_DONE;
 }
 
-void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
+void rocev2_rx_refuse(struct rocev2_dev *dev, struct sk_buff *skb, enum rocev2_counter reason)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+
+	buf->reason = reason;
+	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
+	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, buf->len);
+	rocev2_count(dev, reason);
+	rx_free_dropped(skb);
+}
+
+void rocev2_rx(struct rocev2_dev *dev, struct sk_buff *skb)
 {
 	enum rocev2_rx_verdict verdict;
 
-	verdict = rocev2_rx_parse(skb);
+	verdict = rocev2_rx_parse(rocev2_rx_buf(skb));
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rx_enqueue(dev, skb);
-	if (verdict != ROCEV2_RX_DROP)
-		return;
 	/* nobody's */
-	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
-	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, skb->len);
-	rocev2_count(dev, rocev2_rx_buf(skb)->reason);
-	rx_free_dropped(skb);
+	if (verdict == ROCEV2_RX_DROP)
+		rocev2_rx_refuse(dev, skb, rocev2_rx_buf(skb)->reason);
 }
 
 enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb, u32 due)

@@ -6,10 +6,9 @@
 #ifndef ROCEV2_RX_H
 #define ROCEV2_RX_H
 
-#include <linux/skbuff.h>
-
 #include "counters.h"
 #include "opcode.h"
+#include "rx_buf.h"
 #include "wire.h"
 
 struct rocev2_dev;
@@ -24,63 +23,6 @@ enum rocev2_rx_verdict {
 	ROCEV2_RX_STALLED,	/* its memory is not there yet: it stays at the head of the queue */
 };
 
-enum rocev2_rx_flags {
-	ROCEV2_RX_IPV6		= 1 << 0,
-	ROCEV2_RX_ACKREQ	= 1 << 1,
-	ROCEV2_RX_SOLICITED	= 1 << 2,
-	ROCEV2_RX_MCAST		= 1 << 3,	/* sent to a group */
-};
-
-/**
- * struct rocev2_rx_buf - what is known of a received packet; lives in skb->cb
- * @va: RETH or AtomicETH virtual address
- * @length: RETH DMA length
- * @rkey: RETH, AtomicETH or IETH key
- * @psn: 24 bits
- * @bth: offset of the BTH in the skb, whose data begins at the IP header
- * @payload: offset of the payload
- * @payload_len: its bytes, pad not counted
- * @end: offset of the ICRC: end of payload and pad
- * @reason: counter of the drop
- * @opcode: BTH opcode
- * @flags: enum rocev2_rx_flags
- *
- * Values of the extended headers are read only after the ICRC was found good.
- */
-struct rocev2_rx_buf {
-	u64	va;
-	u32	length;
-	u32	rkey;
-	u32	psn;
-	u32	qpn;
-	u16	bth;
-	u16	payload;
-	u16	payload_len;
-	u16	end;
-	u8	reason;
-	u8	opcode;
-	u8	flags;
-};
-
-static_assert(ROCEV2_CNT_MAX <= 256);
-
-static inline struct rocev2_rx_buf *rocev2_rx_buf(struct sk_buff *skb)
-{
-	BUILD_BUG_ON(sizeof(struct rocev2_rx_buf) > sizeof(skb->cb));
-	return (struct rocev2_rx_buf *)skb->cb;
-}
-
-static inline struct rocev2_bth *rocev2_rx_bth(struct sk_buff *skb)
-{
-	return (struct rocev2_bth *)(skb->data + rocev2_rx_buf(skb)->bth);
-}
-
-/* a transport header behind the BTH; all headers are linear after parsing */
-static inline void *rocev2_rx_hdr(struct sk_buff *skb, u32 offset)
-{
-	return skb->data + rocev2_rx_buf(skb)->bth + offset;
-}
-
 static inline enum rocev2_rx_verdict rocev2_rx_drop(struct rocev2_rx_buf *buf,
 						    enum rocev2_counter reason)
 {
@@ -89,15 +31,18 @@ static inline enum rocev2_rx_verdict rocev2_rx_drop(struct rocev2_rx_buf *buf,
 }
 
 /**
- * rocev2_rx_skb() - a packet from the netdev's ingress hook, or looped back
+ * rocev2_rx() - a received packet
  * @dev: the device
- * @skb: data at the IP header, not shared; RoCE v2 for one of our addresses; consumed
+ * @skb: the packet, with what brought it in has said of it in rocev2_rx_buf(); consumed
  *
  * Parses it, finds its QP and queues it there.
  *
  * Context: bottom halves off, RCU.
  */
-void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb);
+void rocev2_rx(struct rocev2_dev *dev, struct sk_buff *skb);
+
+/* the same, for a packet that cannot even be looked at */
+void rocev2_rx_refuse(struct rocev2_dev *dev, struct sk_buff *skb, enum rocev2_counter reason);
 
 /* owner: all stages from the ICRC on; consumes the packet, or puts it back and sets recv.stalled */
 void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
@@ -129,8 +74,8 @@ enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff
  */
 bool rocev2_rx_is_ours(struct rocev2_dev *dev, __be16 protocol, const void *ip, u32 len);
 
-/* rx_parse.c: lengths, fragments, checksums, BTH; fills rocev2_rx_buf() */
-enum rocev2_rx_verdict rocev2_rx_parse(struct sk_buff *skb);
+/* rx_parse.c: lengths, fragments, checksums, BTH; fills the rest of rocev2_rx_buf() */
+enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_rx_buf *buf);
 
 /* rx_check.c */
 enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct sk_buff *skb);

@@ -11,47 +11,18 @@
 #include "qp.h"
 #include "rx.h"
 
-/* CRC over skb bytes that need not be linear; page fragments of 64-bit kernels are mapped */
-static u32 skb_crc(const struct sk_buff *skb, u32 off, u32 len, u32 crc)
-{
-	u32 end = skb_headlen(skb);
-	int i;
-
-	if (off < end) {
-		u32 n = min(len, end - off);
-
-		crc = rocev2_crc32(crc, skb->data + off, n);
-		off += n;
-		len -= n;
-	}
-	for (i = 0; len && i < skb_shinfo(skb)->nr_frags; i++) {
-		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
-		u32 start = end, n;
-
-		end += skb_frag_size(frag);
-		if (off >= end)
-			continue;
-		n = min(len, end - off);
-		crc = rocev2_crc32(crc, skb_frag_address(frag) + (off - start), n);
-		off += n;
-		len -= n;
-	}
-	return crc;
-}
-
 enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct sk_buff *skb)
 {
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	u32 from = buf->bth + sizeof(struct rocev2_bth);
+	u32 from = (u32)(rocev2_rx_hdr(buf, sizeof(struct rocev2_bth)) - buf->data);
+	u32 end = buf->len - ROCEV2_ICRC_LEN;
 	__le32 wire;
 	u32 crc;
 
-	/* lists of skbs come from reassembly only; make them one */
-	if (skb_has_frag_list(skb) && skb_linearize(skb))
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NOMEM);
-	crc = rocev2_icrc_headers(skb->data);
-	crc = skb_crc(skb, from, buf->end - from, crc);
-	if (skb_copy_bits(skb, buf->end, &wire, sizeof(wire)) || wire != rocev2_icrc_final(crc))
+	crc = rocev2_icrc_headers(buf->data);
+	crc = rocev2_rx_crc(buf, from, end - from, crc);
+	rocev2_rx_copy(buf, end, &wire, sizeof(wire));
+	if (wire != rocev2_icrc_final(crc))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_ICRC);
 	return ROCEV2_RX_CONTINUE;
 }
@@ -60,26 +31,25 @@ enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct sk_buff
  * A VLAN is a network of its own: the same addresses in another one are another peer.
  * Tag 0 is only a priority. Tags arrive out of line: the core strips inline ones.
  */
-static bool same_vlan(const struct rocev2_path *path, const struct sk_buff *skb)
+static bool same_vlan(const struct rocev2_path *path, const struct rocev2_rx_buf *buf)
 {
 	u16 want = path->vlan ? path->vlan_tci & VLAN_VID_MASK : 0;
-	u16 got = skb_vlan_tag_present(skb) ? skb_vlan_tag_get_id(skb) : 0;
 
-	return want == got;
+	return want == (buf->vlan_tci & VLAN_VID_MASK);
 }
 
 /* the addresses must be those of the connection (annex A17.9.2: the QP's address vector) */
-static bool same_path(const struct rocev2_path *path, const struct sk_buff *skb)
+static bool same_path(const struct rocev2_path *path, const struct rocev2_rx_buf *buf)
 {
-	if (!same_vlan(path, skb))
+	if (!same_vlan(path, buf))
 		return false;
-	if (rocev2_rx_buf((struct sk_buff *)skb)->flags & ROCEV2_RX_IPV6) {
-		const struct ipv6hdr *ip6h = (struct ipv6hdr *)skb->data;
+	if (buf->flags & ROCEV2_RX_IPV6) {
+		const struct ipv6hdr *ip6h = buf->data;
 
 		return path->ipv6 && !memcmp(&path->daddr, &ip6h->saddr, sizeof(path->daddr)) &&
 		       !memcmp(&path->saddr, &ip6h->daddr, sizeof(path->saddr));
 	} else {
-		const struct iphdr *iph = (struct iphdr *)skb->data;
+		const struct iphdr *iph = buf->data;
 
 		return !path->ipv6 && !memcmp(&path->daddr.raw[12], &iph->saddr, 4) &&
 		       !memcmp(&path->saddr.raw[12], &iph->daddr, 4);
@@ -99,12 +69,12 @@ enum rocev2_rx_verdict rocev2_rx_check_qp(struct rocev2_qp *qp, struct sk_buff *
 	if ((buf->opcode & ROCEV2_SVC_MASK) != qp->service)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_SERVICE);
 	if (qp->service == ROCEV2_SVC_UD) {
-		const struct rocev2_deth *deth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
+		const struct rocev2_deth *deth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 
 		/* anybody may send who knows the Q_Key (10.2.5) */
 		if (be32_to_cpu(deth->qkey) != qp->attr.qkey)
 			return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QKEY);
-	} else if (!same_path(&qp->path, skb)) {
+	} else if (!same_path(&qp->path, buf)) {
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_SOURCE);
 	}
 	return ROCEV2_RX_CONTINUE;

@@ -17,24 +17,23 @@
 #include "rocev2.h"
 #include "rx.h"
 
-/* every transport header of an RC request or response fits */
-#define RX_MAX_TRANSPORT	(sizeof(struct rocev2_bth) + sizeof(struct rocev2_atomiceth))
-
 /* UDP checksum; zero means none was made (annex A17.3.1.2 lets the sender choose) */
-static bool udp_csum_ok(struct sk_buff *skb, const struct udphdr *uh, u32 l3, u32 udp_len)
+static bool udp_csum_ok(const struct rocev2_rx_buf *buf, const struct udphdr *uh)
 {
+	u32 ip_hdr = rocev2_rx_ip_len(buf->flags);
+	u32 udp_len = buf->len - ip_hdr;
 	__wsum body;
 	__sum16 sum;
 
-	if (!uh->check || skb_csum_unnecessary(skb))
+	if (!uh->check || buf->flags & ROCEV2_RX_CSUM_OK)
 		return true;
-	body = skb_checksum(skb, l3, udp_len, 0);
-	if (rocev2_rx_buf(skb)->flags & ROCEV2_RX_IPV6) {
-		const struct ipv6hdr *ip6h = (struct ipv6hdr *)skb->data;
+	body = rocev2_rx_checksum(buf, ip_hdr, udp_len);
+	if (buf->flags & ROCEV2_RX_IPV6) {
+		const struct ipv6hdr *ip6h = buf->data;
 
 		sum = csum_ipv6_magic(&ip6h->saddr, &ip6h->daddr, udp_len, IPPROTO_UDP, body);
 	} else {
-		const struct iphdr *iph = (struct iphdr *)skb->data;
+		const struct iphdr *iph = buf->data;
 
 		sum = csum_tcpudp_magic(iph->saddr, iph->daddr, udp_len, IPPROTO_UDP, body);
 	}
@@ -88,10 +87,9 @@ bool rocev2_rx_is_ours(struct rocev2_dev *dev, __be16 protocol, const void *ip, 
 }
 
 /* the lengths are checked before anything behind them is read */
-static enum rocev2_rx_verdict parse_ipv4(struct sk_buff *skb, u32 *l3, u32 *l4_len)
+static enum rocev2_rx_verdict parse_ipv4(struct rocev2_rx_buf *buf, u32 *ip_len)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	const struct iphdr *iph = (struct iphdr *)skb->data;
+	const struct iphdr *iph = buf->data;
 	u32 total;
 
 	/* the ICRC of a packet with IP options is not defined (annex A17.3.3) */
@@ -102,45 +100,38 @@ static enum rocev2_rx_verdict parse_ipv4(struct sk_buff *skb, u32 *l3, u32 *l4_l
 	if (ip_fast_csum(iph, iph->ihl))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_CHECKSUM);
 	total = ntohs(iph->tot_len);
-	if (total < sizeof(*iph) + sizeof(struct udphdr) || total > skb->len)
+	if (total < sizeof(*iph) + sizeof(struct udphdr) || total > buf->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
 	if (ipv4_is_multicast(iph->daddr))
 		buf->flags |= ROCEV2_RX_MCAST;
-	*l3 = sizeof(*iph);
-	*l4_len = total - sizeof(*iph);
+	*ip_len = total;
 	return ROCEV2_RX_CONTINUE;
 }
 
-static enum rocev2_rx_verdict parse_ipv6(struct sk_buff *skb, u32 *l3, u32 *l4_len)
+static enum rocev2_rx_verdict parse_ipv6(struct rocev2_rx_buf *buf, u32 *ip_len)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
-	const struct ipv6hdr *ip6h = (struct ipv6hdr *)skb->data;
+	const struct ipv6hdr *ip6h = buf->data;
 	u32 total;
 
-	buf->flags = ROCEV2_RX_IPV6;
 	if (ip6h->nexthdr != IPPROTO_UDP)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_FRAGMENT);
 	total = sizeof(*ip6h) + ntohs(ip6h->payload_len);
-	if (total < sizeof(*ip6h) + sizeof(struct udphdr) || total > skb->len)
+	if (total < sizeof(*ip6h) + sizeof(struct udphdr) || total > buf->len)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
 	if (ipv6_addr_is_multicast(&ip6h->daddr))
 		buf->flags |= ROCEV2_RX_MCAST;
-	*l3 = sizeof(*ip6h);
-	*l4_len = total - sizeof(*ip6h);
+	*ip_len = total;
 	return ROCEV2_RX_CONTINUE;
 }
 
 /* BTH and the lengths that follow from it; of what the ICRC covers only the BTH is read */
-static enum rocev2_rx_verdict parse_bth(struct sk_buff *skb, u32 bth_off, u32 len)
+static enum rocev2_rx_verdict parse_bth(struct rocev2_rx_buf *buf, u32 len)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_bth *bth = rocev2_rx_hdr(buf, 0);
 	const struct rocev2_opcode_info *info;
-	const struct rocev2_bth *bth;
 	u32 body;
 	u8 pad;
 
-	bth = (struct rocev2_bth *)(skb->data + bth_off);
-	buf->bth = bth_off;
 	buf->opcode = bth->opcode;
 	buf->psn = rocev2_bth_psn(bth);
 	buf->qpn = rocev2_bth_qpn(bth);
@@ -162,41 +153,33 @@ static enum rocev2_rx_verdict parse_bth(struct sk_buff *skb, u32 bth_off, u32 le
 	/* full or limited member of the default partition (10.9.3) */
 	if ((be16_to_cpu(bth->pkey) & 0x7fff) != (ROCEV2_DEFAULT_PKEY & 0x7fff))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_PKEY);
-	buf->payload = bth_off + info->hdr_len;
+	buf->payload = (void *)bth - buf->data + info->hdr_len;
 	buf->payload_len = body - pad;
-	buf->end = bth_off + len - ROCEV2_ICRC_LEN;
 	return ROCEV2_RX_CONTINUE;
 }
 
-enum rocev2_rx_verdict rocev2_rx_parse(struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_rx_buf *buf)
 {
-	bool ipv6 = skb->protocol == htons(ETH_P_IPV6);
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	enum rocev2_rx_verdict verdict;
 	const struct udphdr *uh;
-	u32 l3, l4_len, udp_len;
+	u32 ip_len, udp_len;
 
-	memset(buf, 0, sizeof(*buf));
-	/* there are more bytes than that: rocev2_rx_is_ours() has seen a UDP header */
-	if (!pskb_may_pull(skb, sizeof(*uh) +
-			   (ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr))))
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NOMEM);
-	verdict = ipv6 ? parse_ipv6(skb, &l3, &l4_len) : parse_ipv4(skb, &l3, &l4_len);
+	/* IP and UDP header are there, as rocev2_rx_is_ours() has seen */
+	if (buf->flags & ROCEV2_RX_IPV6)
+		verdict = parse_ipv6(buf, &ip_len);
+	else
+		verdict = parse_ipv4(buf, &ip_len);
 	if (verdict != ROCEV2_RX_CONTINUE)
 		return verdict;
 
-	uh = (struct udphdr *)(skb->data + l3);
+	uh = buf->data + rocev2_rx_ip_len(buf->flags);
 	udp_len = ntohs(uh->len);
-	if (udp_len != l4_len ||
+	if (udp_len != ip_len - rocev2_rx_ip_len(buf->flags) ||
 	    udp_len < sizeof(*uh) + sizeof(struct rocev2_bth) + ROCEV2_ICRC_LEN)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
 	/* Ethernet pads short frames behind the IP packet */
-	if (skb->len > l3 + udp_len && pskb_trim_rcsum(skb, l3 + udp_len))
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NOMEM);
-	if (!pskb_may_pull(skb, min_t(u32, skb->len, l3 + sizeof(*uh) + RX_MAX_TRANSPORT)))
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NOMEM);
-	uh = (struct udphdr *)(skb->data + l3);
-	if (!udp_csum_ok(skb, uh, l3, udp_len))
+	buf->len = ip_len;
+	if (!udp_csum_ok(buf, uh))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_CHECKSUM);
-	return parse_bth(skb, l3 + sizeof(*uh), udp_len - sizeof(*uh));
+	return parse_bth(buf, udp_len - sizeof(*uh));
 }

@@ -87,33 +87,32 @@ enum ib_wc_status rocev2_ud_send(struct rocev2_qp *qp, const struct rocev2_send_
  * The receiver sees the network header in front of the payload: an IPv6 header as it
  * came, or 20 bytes of nothing and the IPv4 header (annex A17.4.5.1).
  */
-static enum rocev2_mr_status write_grh(struct rocev2_qp *qp, const struct sk_buff *skb, bool ipv6)
+static enum rocev2_mr_status write_grh(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
 	u8 grh[ROCEV2_GRH_BYTES] = {};
-	struct rocev2_src src = { .buf = grh };
+	struct rocev2_src src = { .bytes = grh };
 
-	if (ipv6)
-		memcpy(grh, skb->data, sizeof(struct ipv6hdr));
+	if (buf->flags & ROCEV2_RX_IPV6)
+		memcpy(grh, buf->data, sizeof(struct ipv6hdr));
 	else
-		memcpy(grh + sizeof(grh) - sizeof(struct iphdr), skb->data, sizeof(struct iphdr));
+		memcpy(grh + sizeof(grh) - sizeof(struct iphdr), buf->data, sizeof(struct iphdr));
 	return rocev2_recv_write(qp, 0, sizeof(grh), src);
 }
 
-static enum rocev2_mr_status place(struct rocev2_qp *qp, struct sk_buff *skb)
+static enum rocev2_mr_status place(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	enum rocev2_mr_status status;
 
-	status = write_grh(qp, skb, buf->flags & ROCEV2_RX_IPV6);
+	status = write_grh(qp, buf);
 	if (status != ROCEV2_MR_OK)
 		return status;
-	return rocev2_recv_write(qp, ROCEV2_GRH_BYTES, buf->payload_len, rocev2_payload(skb));
+	return rocev2_recv_write(qp, ROCEV2_GRH_BYTES, buf->payload_len, rocev2_payload(buf));
 }
 
 enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *skb)
 {
-	const struct rocev2_deth *deth = rocev2_rx_hdr(skb, sizeof(struct rocev2_bth));
 	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	const struct rocev2_deth *deth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 	enum rocev2_mr_status status;
 	struct rocev2_recv_qp *recv = &qp->recv;
@@ -132,7 +131,7 @@ enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *s
 	/* whoever sends too much must not stop a QP that serves others: the WQE stays */
 	if (!recv->wqe.bad && wc.byte_len > recv->wqe.length)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_TOO_LONG);
-	status = recv->wqe.bad ? ROCEV2_MR_OK : place(qp, skb);
+	status = recv->wqe.bad ? ROCEV2_MR_OK : place(qp, buf);
 	if (unlikely(status == ROCEV2_MR_NOT_PRESENT)) {
 		rocev2_resp_fault(qp, buf->psn);
 		return ROCEV2_RX_STALLED;
@@ -142,15 +141,15 @@ enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *s
 	else if (status != ROCEV2_MR_OK)
 		wc.status = IB_WC_LOC_PROT_ERR;
 	if (info->flags & ROCEV2_F_IMMDT) {
-		const struct rocev2_immdt *immdt = rocev2_rx_hdr(skb, info->imm_off);
+		const struct rocev2_immdt *immdt = rocev2_rx_hdr(buf, info->imm_off);
 
 		wc.wc_flags |= IB_WC_WITH_IMM;
 		wc.ex.imm_data = immdt->imm;
 	}
-	if (skb_vlan_tag_present(skb) && skb_vlan_tag_get_id(skb)) {
+	if (buf->vlan_tci & VLAN_VID_MASK) {
 		wc.wc_flags |= IB_WC_WITH_VLAN;
-		wc.vlan_id = skb_vlan_tag_get_id(skb);
-		wc.sl = skb_vlan_tag_get_prio(skb);
+		wc.vlan_id = buf->vlan_tci & VLAN_VID_MASK;
+		wc.sl = buf->vlan_tci >> VLAN_PRIO_SHIFT;
 	}
 	rocev2_resp_post(qp, &wc, buf->flags & ROCEV2_RX_SOLICITED);
 	return ROCEV2_RX_DONE;

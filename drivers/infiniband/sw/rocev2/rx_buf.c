@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Received packets that are skbs: from the netdev's ingress hook, or looped back. The
+ * stages of the receive path know nothing of skbs; what they need of one is here.
+ */
+#include <linux/if_vlan.h>
+
+#include "rx.h"
+#include "rx_buf.h"
+
+/* headers in one piece, and bytes in the skb's own pages; may move skb->data */
+static bool skb_pull_headers(struct sk_buff *skb, u32 ip_len)
+{
+	/* lists of skbs come from reassembly only; make them one */
+	if (skb_has_frag_list(skb) && skb_linearize(skb))
+		return false;
+	return pskb_may_pull(skb, min_t(u32, skb->len, ip_len + ROCEV2_RX_UDP_TO_ETH));
+}
+
+static const struct sk_buff *buf_skb(const struct rocev2_rx_buf *buf)
+{
+	return container_of((void *)buf, struct sk_buff, cb);
+}
+
+void rocev2_rx_copy_frags(const struct rocev2_rx_buf *buf, u32 off, void *dst, u32 len)
+{
+	/* cannot fail: the parser held all lengths against those of the packet */
+	WARN_ON_ONCE(skb_copy_bits(buf_skb(buf), off, dst, len));
+}
+
+/* page fragments of 64-bit kernels are mapped */
+u32 rocev2_rx_crc_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len, u32 crc)
+{
+	const struct sk_buff *skb = buf_skb(buf);
+	u32 end = skb_headlen(skb);
+	int i;
+
+	if (off < end) {
+		u32 n = min(len, end - off);
+
+		crc = rocev2_crc32(crc, skb->data + off, n);
+		off += n;
+		len -= n;
+	}
+	for (i = 0; len && i < skb_shinfo(skb)->nr_frags; i++) {
+		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
+		u32 start = end, n;
+
+		end += skb_frag_size(frag);
+		if (off >= end)
+			continue;
+		n = min(len, end - off);
+		crc = rocev2_crc32(crc, skb_frag_address(frag) + (off - start), n);
+		off += n;
+		len -= n;
+	}
+	return crc;
+}
+
+__wsum rocev2_rx_checksum_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len)
+{
+	return skb_checksum(buf_skb(buf), off, len, 0);
+}
+
+void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
+{
+	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	u8 flags = 0;
+	bool pulled;
+
+	if (skb->protocol == htons(ETH_P_IPV6))
+		flags |= ROCEV2_RX_IPV6;
+	pulled = skb_pull_headers(skb, rocev2_rx_ip_len(flags));
+	if (skb_is_nonlinear(skb))
+		flags |= ROCEV2_RX_FRAGS;
+	if (skb_csum_unnecessary(skb))
+		flags |= ROCEV2_RX_CSUM_OK;
+	*buf = (struct rocev2_rx_buf) {
+		.data = skb->data,
+		/* nobody looks at what is behind the IP packet */
+		.len = min_t(u32, skb->len, U16_MAX),
+		.vlan_tci = skb_vlan_tag_present(skb) ? skb_vlan_tag_get(skb) : 0,
+		.flags = flags,
+	};
+	if (likely(pulled))
+		rocev2_rx(dev, skb);
+	else
+		rocev2_rx_refuse(dev, skb, ROCEV2_CNT_RX_NOMEM);
+}
