@@ -339,9 +339,8 @@ static void fatal_nak_ahead(struct rocev2_qp *qp, u32 psn, u8 syndrome)
 	req->ack_deadline = 0;
 }
 
-static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct sk_buff *skb)
+static enum rocev2_rx_verdict comp_ack(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_aeth *aeth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	u8 syndrome = rocev2_aeth_syndrome(aeth);
 	bool ack = (syndrome & ROCEV2_AETH_KIND_MASK) == ROCEV2_AETH_ACK;
@@ -393,15 +392,15 @@ static bool response_in_order(struct rocev2_qp *qp, u32 psn)
 }
 
 /* a response that has overtaken others, or outlived them: its turn comes when they are here */
-static enum rocev2_rx_verdict keep_response(struct rocev2_qp *qp, struct sk_buff *skb)
+static enum rocev2_rx_verdict keep_response(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
 	struct rocev2_req *req = &qp->req;
 
 	if (qp->state == IB_QPS_ERR)
 		return ROCEV2_RX_DONE;
-	if (rocev2_rx_keep(&req->ahead, skb, req->una_psn) == ROCEV2_RX_KEPT)
+	if (rocev2_rx_keep(&req->ahead, buf, req->una_psn) == ROCEV2_RX_KEPT)
 		return ROCEV2_RX_KEPT;
-	return rocev2_rx_drop(rocev2_rx_buf(skb), ROCEV2_CNT_RX_RESPONSE);
+	return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 }
 
 /* a response has been taken: @psn is the last; what was acknowledged behind it may count now */
@@ -451,9 +450,8 @@ static bool read_opcode_ok(const struct rocev2_qp *qp, const struct rocev2_send_
 	return flags & ROCEV2_F_START ? begins || buf->psn == qp->req.read_psn : !begins;
 }
 
-static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk_buff *skb)
+static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct rocev2_send_wqe *wqe = wqe_of(qp, buf->psn);
 	enum rocev2_mr_status status;
 	u64 off;
@@ -462,7 +460,7 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 	if (!wqe || (wqe->opcode != IB_WR_RDMA_READ && !rocev2_comp_is_placement(wqe->opcode)))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	if (!response_in_order(qp, buf->psn))
-		return keep_response(qp, skb);
+		return keep_response(qp, buf);
 	off = (u64)(u32)rocev2_psn_diff(buf->psn, wqe->first_psn) << qp->mtu_shift;
 	len = rocev2_comp_is_placement(wqe->opcode) ? 0 : min_t(u64, wqe->length - off, qp->mtu);
 	if (buf->payload_len != len || !read_opcode_ok(qp, wqe, buf)) {
@@ -482,9 +480,8 @@ static enum rocev2_rx_verdict comp_read_response(struct rocev2_qp *qp, struct sk
 	return ROCEV2_RX_DONE;
 }
 
-static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct sk_buff *skb)
+static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_atomicacketh *ack =
 		rocev2_rx_hdr(buf, sizeof(struct rocev2_bth) + sizeof(struct rocev2_aeth));
 	struct rocev2_send_wqe *wqe = wqe_of(qp, buf->psn);
@@ -496,7 +493,7 @@ static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct 
 	    rocev2_comp_is_placement(wqe->opcode))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	if (!response_in_order(qp, buf->psn))
-		return keep_response(qp, skb);
+		return keep_response(qp, buf);
 	status = rocev2_sg_write(qp, wqe->sge, wqe->num_sge, 0, sizeof(orig), src);
 	if (unlikely(status == ROCEV2_MR_NOT_PRESENT))
 		return response_fault(qp, buf);
@@ -509,9 +506,8 @@ static enum rocev2_rx_verdict comp_atomic_response(struct rocev2_qp *qp, struct 
 	return ROCEV2_RX_DONE;
 }
 
-enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct rocev2_req *req = &qp->req;
 
 	/* late, repeated, or for what was never sent: a ghost (9.7.5.1) */
@@ -520,11 +516,11 @@ enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct sk_buff
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
 	switch (rocev2_opcodes[buf->opcode].cls) {
 	case ROCEV2_CLASS_READ_RESP:
-		return comp_read_response(qp, skb);
+		return comp_read_response(qp, buf);
 	case ROCEV2_CLASS_ATOMIC_ACK:
-		return comp_atomic_response(qp, skb);
+		return comp_atomic_response(qp, buf);
 	default:
-		return comp_ack(qp, skb);
+		return comp_ack(qp, buf);
 	}
 }
 

@@ -16,7 +16,7 @@ struct rocev2_qp;
 struct rocev2_send_wqe;
 
 /* a response packet */
-enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 /* the oldest send WQE is done */
 void rocev2_comp_complete(struct rocev2_qp *qp, enum ib_wc_status status);

@@ -226,13 +226,12 @@ void rocev2_mcast_leave_all(struct rocev2_qp *qp)
 	rtnl_unlock();
 }
 
-bool rocev2_mcast_deliver(struct rocev2_dev *dev, struct sk_buff *skb,
-			  void (*queue)(struct rocev2_qp *qp, struct sk_buff *skb))
+bool rocev2_mcast_deliver(struct rocev2_dev *dev, struct rocev2_rx_buf *buf,
+			  void (*queue)(struct rocev2_qp *qp, struct rocev2_rx_buf *buf))
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct mcast_member *member;
+	struct rocev2_rx_buf *copy;
 	struct rocev2_mcg *mcg;
-	struct sk_buff *copy;
 	union ib_gid gid;
 
 	if (buf->flags & ROCEV2_RX_IPV6)
@@ -244,7 +243,7 @@ bool rocev2_mcast_deliver(struct rocev2_dev *dev, struct sk_buff *skb,
 		return false;
 	hlist_for_each_entry_rcu(member, &mcg->members, node) {
 		/* the copies share the bytes, which the receive path never changes */
-		copy = skb_clone(skb, GFP_ATOMIC);
+		copy = buf->ops->clone(buf);
 		if (copy)
 			queue(member->qp, copy);
 		else

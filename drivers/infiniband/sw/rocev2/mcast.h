@@ -15,7 +15,7 @@
 
 struct rocev2_dev;
 struct rocev2_qp;
-struct sk_buff;
+struct rocev2_rx_buf;
 
 /* what packets to a group have for a destination QP (9.2.5) */
 #define ROCEV2_MCAST_QPN	0xffffffu
@@ -40,13 +40,13 @@ void rocev2_mcast_leave_all(struct rocev2_qp *qp);
 /**
  * rocev2_mcast_deliver() - a parsed packet for a group
  * @dev: the device
- * @skb: the packet, its data at the IP header; stays the caller's
+ * @buf: the packet; stays the caller's
  * @queue: takes a clone for each QP
  *
  * Context: RCU, bottom halves off.
  * Return: false: nobody is attached.
  */
-bool rocev2_mcast_deliver(struct rocev2_dev *dev, struct sk_buff *skb,
-			  void (*queue)(struct rocev2_qp *qp, struct sk_buff *skb));
+bool rocev2_mcast_deliver(struct rocev2_dev *dev, struct rocev2_rx_buf *buf,
+			  void (*queue)(struct rocev2_qp *qp, struct rocev2_rx_buf *buf));
 
 #endif

@@ -155,21 +155,17 @@ static void qp_arm_timer(struct rocev2_qp *qp)
 	hrtimer_start(&qp->timer, next, HRTIMER_MODE_ABS_SOFT);
 }
 
-static void qp_take_packets(struct rocev2_qp *qp)
-{
-	if (skb_queue_empty_lockless(&qp->rx_queue))
-		return;
-	spin_lock(&qp->rx_queue.lock);
-	skb_queue_splice_tail_init(&qp->rx_queue, &qp->rx_pending);
-	spin_unlock(&qp->rx_queue.lock);
-}
-
 /* from rx_pending, filled when it is empty only: so rx_queue's limit holds for each of them */
-static struct sk_buff *qp_next_packet(struct rocev2_qp *qp)
+static struct rocev2_rx_buf *qp_next_packet(struct rocev2_qp *qp)
 {
-	if (skb_queue_empty(&qp->rx_pending))
-		qp_take_packets(qp);
-	return __skb_dequeue(&qp->rx_pending);
+	struct rocev2_rx_buf *buf;
+
+	if (list_empty(&qp->rx_pending))
+		rocev2_rx_queue_take(&qp->rx_queue, &qp->rx_pending);
+	buf = list_first_entry_or_null(&qp->rx_pending, struct rocev2_rx_buf, node);
+	if (buf)
+		list_del(&buf->node);
+	return buf;
 }
 
 /**
@@ -185,7 +181,7 @@ static struct sk_buff *qp_next_packet(struct rocev2_qp *qp)
  */
 int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 {
-	struct sk_buff *skb;
+	struct rocev2_rx_buf *buf;
 	bool timer = false;
 	int work = 0;
 
@@ -202,8 +198,8 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 	if (unlikely(qp->req.fault_wait) && !rocev2_fault_busy(&qp->fault[ROCEV2_FAULT_REQ]))
 		rocev2_req_fault_done(qp);
 	while (work < budget && likely(!qp->recv.stalled) &&
-	       (skb = qp_next_packet(qp))) {
-		rocev2_rx_packet(qp, skb);
+	       (buf = qp_next_packet(qp))) {
+		rocev2_rx_packet(qp, buf);
 		work++;
 	}
 	if (timer)
@@ -215,8 +211,8 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 	qp_arm_timer(qp);
 	rcu_read_unlock();
 
-	if (!qp->recv.stalled && (!skb_queue_empty(&qp->rx_pending) ||
-				  !skb_queue_empty_lockless(&qp->rx_queue)))
+	if (!qp->recv.stalled && (!list_empty(&qp->rx_pending) ||
+				  !rocev2_rx_queue_empty(&qp->rx_queue)))
 		return budget;
 	return min(work, budget);
 }
@@ -318,7 +314,7 @@ void rocev2_qp_error(struct rocev2_qp *qp)
 	qp->req.fault_wait = false;
 	qp->req.nak_wait = false;
 	qp->req.ack_deadline = 0;
-	__skb_queue_purge(&qp->req.ahead);
+	rocev2_rx_purge(&qp->req.ahead);
 	rocev2_resp_stop(qp);
 	/* req_run and resp_flush complete all WQEs with flush errors, now and as they are posted */
 	rocev2_req_flush(qp);
@@ -433,10 +429,10 @@ static void qp_init_context(struct rocev2_qp *qp, struct rocev2_dev *dev, struct
 			    const struct ib_qp_init_attr *init)
 {
 	atomic_set(&qp->sched, ROCEV2_QP_IDLE);
-	skb_queue_head_init(&qp->rx_queue);
-	__skb_queue_head_init(&qp->rx_pending);
-	__skb_queue_head_init(&qp->recv.ahead);
-	__skb_queue_head_init(&qp->req.ahead);
+	rocev2_rx_queue_init(&qp->rx_queue);
+	INIT_LIST_HEAD(&qp->rx_pending);
+	INIT_LIST_HEAD(&qp->recv.ahead);
+	INIT_LIST_HEAD(&qp->req.ahead);
 	qp->dev = dev;
 	qp->counters = dev->counters;
 	qp->ibqp = ibqp;
@@ -554,7 +550,7 @@ static void qp_free_rcu(struct rcu_head *rcu)
 	struct rocev2_qp *qp = container_of(rcu, struct rocev2_qp, rcu);
 
 	/* what RCU readers appended after the QP was gone */
-	__skb_queue_purge(&qp->rx_queue);
+	rocev2_rx_purge(&qp->rx_queue.packets);
 	kfree(qp);
 }
 
@@ -567,10 +563,10 @@ void rocev2_qp_mem_release(struct kref *mem)
 
 static void qp_drop_packets(struct rocev2_qp *qp)
 {
-	qp_take_packets(qp);
-	__skb_queue_purge(&qp->rx_pending);
-	__skb_queue_purge(&qp->recv.ahead);
-	__skb_queue_purge(&qp->req.ahead);
+	rocev2_rx_queue_take(&qp->rx_queue, &qp->rx_pending);
+	rocev2_rx_purge(&qp->rx_pending);
+	rocev2_rx_purge(&qp->recv.ahead);
+	rocev2_rx_purge(&qp->req.ahead);
 }
 
 /**

@@ -26,7 +26,6 @@
 #include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
-#include <linux/skbuff.h>
 #include <rdma/ib_verbs.h>
 
 #include "mr_cache.h"
@@ -34,6 +33,7 @@
 #include "qp_state.h"
 #include "ring.h"
 #include "rocev2.h"
+#include "rx_buf.h"
 #include "tx.h"
 
 struct rocev2_cq;
@@ -240,7 +240,7 @@ struct rocev2_req {
 	u64	rtt;
 	ktime_t	rtt_start;
 	ktime_t	went_back;
-	struct sk_buff_head ahead;
+	struct list_head ahead;
 	ktime_t	rnr_until;
 	ktime_t	ack_deadline;
 };
@@ -361,7 +361,7 @@ struct rocev2_recv_qp {
 	u32			res_head;
 	u32			res_due;
 	struct rocev2_resp_res	*res;
-	struct sk_buff_head	ahead;
+	struct list_head	ahead;
 	struct rocev2_recv_wqe	wqe;
 };
 
@@ -421,8 +421,8 @@ struct rocev2_qp {
 	/* receive path, any CPU */
 	atomic_t		sched;
 	struct llist_node	ready;
-	struct sk_buff_head	rx_queue;
-	struct sk_buff_head	rx_pending;
+	struct rocev2_rx_queue	rx_queue;
+	struct list_head	rx_pending;
 	unsigned long		flags;
 	atomic_t		inflight;
 	atomic_t		waiters;

@@ -111,7 +111,8 @@ bool rocev2_resp_post(struct rocev2_qp *qp, struct ib_wc *wc, bool solicited)
 }
 
 /* the receive WQE of the message in progress is done */
-static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct sk_buff *skb)
+static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status,
+			  const struct rocev2_rx_buf *buf)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
 	struct ib_wc wc = {
@@ -122,7 +123,6 @@ static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct
 	bool solicited = false;
 
 	if (status == IB_WC_SUCCESS) {
-		const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 		const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 
 		wc.byte_len = recv->received;
@@ -144,7 +144,7 @@ static void resp_complete(struct rocev2_qp *qp, enum ib_wc_status status, struct
 	if (rocev2_resp_post(qp, &wc, solicited) && qp->service == ROCEV2_SVC_RC) {
 		/* the peer learns of the full CQ at once, not by its time-outs */
 		if (!recv->dead)
-			resp_nak_operational(qp, rocev2_rx_buf(skb)->psn);
+			resp_nak_operational(qp, buf->psn);
 		recv->nak_event = IB_EVENT_QP_FATAL;
 	}
 }
@@ -165,10 +165,9 @@ static void resp_advance(struct rocev2_qp *qp, const struct rocev2_opcode_info *
 	}
 }
 
-static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
+static void resp_send(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf,
 		      const struct rocev2_opcode_info *info)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct rocev2_recv_qp *recv = &qp->recv;
 	enum rocev2_mr_status status;
 
@@ -183,14 +182,14 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 	}
 	if (recv->wqe.bad) {
 		resp_nak_operational(qp, buf->psn);
-		resp_complete(qp, IB_WC_LOC_QP_OP_ERR, skb);
+		resp_complete(qp, IB_WC_LOC_QP_OP_ERR, buf);
 		return;
 	}
 	/* a message has 2^31 bytes at most (C9-26), whatever the WQE could take */
 	if (buf->payload_len > min_t(u64, recv->wqe.length, ROCEV2_MAX_MSG) - recv->received) {
 		rocev2_qp_count(qp, ROCEV2_CNT_RESP_LOCAL_LENGTH);
 		rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_INV_REQ, ROCEV2_NO_EVENT);
-		resp_complete(qp, IB_WC_LOC_LEN_ERR, skb);
+		resp_complete(qp, IB_WC_LOC_LEN_ERR, buf);
 		return;
 	}
 	status = rocev2_recv_write(qp, recv->received, buf->payload_len, rocev2_payload(buf));
@@ -200,7 +199,7 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 	}
 	if (status != ROCEV2_MR_OK) {
 		resp_nak_operational(qp, buf->psn);
-		resp_complete(qp, IB_WC_LOC_PROT_ERR, skb);
+		resp_complete(qp, IB_WC_LOC_PROT_ERR, buf);
 		return;
 	}
 	/* the key is gone before the consumer hears of it, or the message is refused as a whole */
@@ -210,20 +209,19 @@ static void resp_send(struct rocev2_qp *qp, struct sk_buff *skb,
 		if (!rocev2_remote_inv(qp, be32_to_cpu(ieth->rkey))) {
 			rocev2_qp_count(qp, ROCEV2_CNT_RESP_REM_ACCESS);
 			rocev2_resp_nak(qp, buf->psn, ROCEV2_AETH_NAK_REM_ACC, ROCEV2_NO_EVENT);
-			resp_complete(qp, IB_WC_LOC_ACCESS_ERR, skb);
+			resp_complete(qp, IB_WC_LOC_ACCESS_ERR, buf);
 			return;
 		}
 	}
 	recv->received += buf->payload_len;
 	resp_advance(qp, info);
 	if (info->flags & ROCEV2_F_END)
-		resp_complete(qp, IB_WC_SUCCESS, skb);
+		resp_complete(qp, IB_WC_SUCCESS, buf);
 }
 
 /* first packet of a WRITE: where it goes and whether it may; false when it was refused */
-static bool resp_write_start(struct rocev2_qp *qp, struct sk_buff *skb)
+static bool resp_write_start(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_recv_qp *recv = &qp->recv;
 	struct rocev2_mr *mr;
@@ -250,14 +248,13 @@ static bool resp_write_start(struct rocev2_qp *qp, struct sk_buff *skb)
 	return true;
 }
 
-static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
+static void resp_write(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf,
 		       const struct rocev2_opcode_info *info)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	struct rocev2_recv_qp *recv = &qp->recv;
 	enum rocev2_mr_status status = ROCEV2_MR_OK;
 
-	if (info->flags & ROCEV2_F_START && !resp_write_start(qp, skb))
+	if (info->flags & ROCEV2_F_START && !resp_write_start(qp, buf))
 		return;
 	if (buf->payload_len > recv->resid ||
 	    (info->flags & ROCEV2_F_END && buf->payload_len != recv->resid)) {
@@ -272,7 +269,7 @@ static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
 		recv->have_wqe = true;
 		if (recv->wqe.bad) {
 			resp_nak_operational(qp, buf->psn);
-			resp_complete(qp, IB_WC_LOC_QP_OP_ERR, skb);
+			resp_complete(qp, IB_WC_LOC_QP_OP_ERR, buf);
 			return;
 		}
 	}
@@ -293,7 +290,7 @@ static void resp_write(struct rocev2_qp *qp, struct sk_buff *skb,
 	recv->received += buf->payload_len;
 	resp_advance(qp, info);
 	if (info->flags & ROCEV2_F_RECV_WQE)
-		resp_complete(qp, IB_WC_SUCCESS, skb);
+		resp_complete(qp, IB_WC_SUCCESS, buf);
 }
 
 /* --- dispatch --- */
@@ -333,9 +330,8 @@ static void resp_established(struct rocev2_qp *qp)
  * UC: a message that lacks a packet is dropped as a whole, and the next one begins
  * wherever its first packet is (9.8.2.2).
  */
-enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 	struct rocev2_recv_qp *recv = &qp->recv;
 
@@ -349,15 +345,14 @@ enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct sk_bu
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LOST);
 	}
 	if (info->cls == ROCEV2_CLASS_SEND)
-		resp_send(qp, skb, info);
+		resp_send(qp, buf, info);
 	else
-		resp_write(qp, skb, info);
+		resp_write(qp, buf, info);
 	return unlikely(recv->stalled) ? ROCEV2_RX_STALLED : ROCEV2_RX_DONE;
 }
 
-enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 
 	resp_established(qp);
@@ -367,22 +362,22 @@ enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff 
 	}
 	switch (info->cls) {
 	case ROCEV2_CLASS_SEND:
-		resp_send(qp, skb, info);
+		resp_send(qp, buf, info);
 		break;
 	case ROCEV2_CLASS_WRITE:
-		resp_write(qp, skb, info);
+		resp_write(qp, buf, info);
 		break;
 	case ROCEV2_CLASS_READ_REQ:
-		rocev2_resp_read(qp, skb);
+		rocev2_resp_read(qp, buf);
 		return ROCEV2_RX_DONE;
 	case ROCEV2_CLASS_ATOMIC:
-		rocev2_resp_atomic(qp, skb);
+		rocev2_resp_atomic(qp, buf);
 		return ROCEV2_RX_DONE;
 	case ROCEV2_CLASS_ATOMIC_WRITE:
-		rocev2_resp_atomic_write(qp, skb);
+		rocev2_resp_atomic_write(qp, buf);
 		return ROCEV2_RX_DONE;
 	case ROCEV2_CLASS_FLUSH:
-		rocev2_resp_flush_memory(qp, skb);
+		rocev2_resp_flush_memory(qp, buf);
 		return ROCEV2_RX_DONE;
 	}
 	if (buf->flags & ROCEV2_RX_ACKREQ)
@@ -390,19 +385,19 @@ enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff 
 	return ROCEV2_RX_DONE;
 }
 
-enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
 	rocev2_qp_count(qp, ROCEV2_CNT_DUPLICATE_REQUEST);
-	switch (rocev2_opcodes[rocev2_rx_buf(skb)->opcode].cls) {
+	switch (rocev2_opcodes[buf->opcode].cls) {
 	case ROCEV2_CLASS_READ_REQ:
-		rocev2_resp_read_again(qp, skb);
+		rocev2_resp_read_again(qp, buf);
 		break;
 	case ROCEV2_CLASS_ATOMIC:
-		rocev2_resp_atomic_again(qp, skb);
+		rocev2_resp_atomic_again(qp, buf);
 		break;
 	case ROCEV2_CLASS_ATOMIC_WRITE:
 	case ROCEV2_CLASS_FLUSH:
-		rocev2_resp_placement_again(qp, skb);
+		rocev2_resp_placement_again(qp, buf);
 		break;
 	default:
 		/* its acknowledgment was lost: acknowledge all we have (9.7.5.1.4) */
@@ -411,10 +406,9 @@ enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buf
 	return ROCEV2_RX_DONE;
 }
 
-enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
 	struct rocev2_recv_qp *recv = &qp->recv;
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	u32 psn = buf->psn;
 
 	rocev2_qp_count(qp, ROCEV2_CNT_OUT_OF_SEQUENCE);
@@ -429,7 +423,7 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb
 	 * Keep what may just have overtaken: the gap may close without the requester
 	 * sending all again, as if the network had kept the order.
 	 */
-	return rocev2_rx_keep(&recv->ahead, skb, recv->epsn);
+	return rocev2_rx_keep(&recv->ahead, buf, recv->epsn);
 }
 
 /* --- answers --- */
@@ -517,7 +511,7 @@ void rocev2_resp_stop(struct rocev2_qp *qp)
 	recv->nak = 0;
 	recv->ack_due = false;
 	recv->res_due = recv->res_head;
-	__skb_queue_purge(&recv->ahead);
+	rocev2_rx_purge(&recv->ahead);
 }
 
 void rocev2_resp_reset(struct rocev2_qp *qp)

@@ -17,13 +17,13 @@ struct rocev2_qp;
 struct rocev2_resp_res;
 
 /* a request with the expected PSN */
-enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_resp_request(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
 /* a request to a UC QP, whatever its PSN */
-enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_resp_unreliable(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 /* a request seen before */
-enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_resp_duplicate(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
 /* a request ahead of the expected PSN */
-enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 /**
  * rocev2_resp_post() - the receive WQE in recv.wqe is done
@@ -71,8 +71,8 @@ u8 rocev2_resp_ack_syndrome(const struct rocev2_qp *qp);
 struct rocev2_resp_res *rocev2_resp_res_alloc(struct rocev2_qp *qp, u32 packets);
 struct rocev2_resp_res *rocev2_resp_res_find(struct rocev2_qp *qp, u32 psn);
 void rocev2_resp_res_due(struct rocev2_qp *qp, struct rocev2_resp_res *res, u32 psn);
-void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb);
-void rocev2_resp_read_again(struct rocev2_qp *qp, struct sk_buff *skb);
+void rocev2_resp_read(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
+void rocev2_resp_read_again(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
 /* send responses that are due; returns packets sent */
 int rocev2_resp_read_run(struct rocev2_qp *qp, int budget);
 
@@ -82,14 +82,14 @@ static inline bool rocev2_resp_reads_due(const struct rocev2_qp *qp)
 }
 
 /* resp_placement.c */
-void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb);
-void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb);
-void rocev2_resp_placement_again(struct rocev2_qp *qp, struct sk_buff *skb);
+void rocev2_resp_atomic_write(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
+void rocev2_resp_flush_memory(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
+void rocev2_resp_placement_again(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
 
 /* resp_atomic.c */
 u64 *rocev2_resp_get_u64(struct rocev2_qp *qp, u64 va, u32 rkey, int access,
 			 struct rocev2_mr **mr);
-void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb);
-void rocev2_resp_atomic_again(struct rocev2_qp *qp, struct sk_buff *skb);
+void rocev2_resp_atomic(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
+void rocev2_resp_atomic_again(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf);
 
 #endif

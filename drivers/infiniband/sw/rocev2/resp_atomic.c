@@ -59,9 +59,8 @@ u64 *rocev2_resp_get_u64(struct rocev2_qp *qp, u64 va, u32 rkey, int access,
 	return p;
 }
 
-void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_resp_atomic(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_atomiceth *eth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_resp_res *res;
 	struct rocev2_mr *mr;
@@ -84,9 +83,9 @@ void rocev2_resp_atomic(struct rocev2_qp *qp, struct sk_buff *skb)
 	rocev2_mem_end_u64(mr);
 }
 
-void rocev2_resp_atomic_again(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_resp_atomic_again(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	u32 psn = rocev2_rx_buf(skb)->psn;
+	u32 psn = buf->psn;
 	struct rocev2_resp_res *res = rocev2_resp_res_find(qp, psn);
 
 	if (res && res->atomic)

@@ -9,9 +9,8 @@
 #include "resp.h"
 #include "uapi_new.h"
 
-void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_resp_atomic_write(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_mr *mr;
 	u64 value, *p;
@@ -33,9 +32,8 @@ void rocev2_resp_atomic_write(struct rocev2_qp *qp, struct sk_buff *skb)
 	rocev2_mem_end_u64(mr);
 }
 
-void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_resp_flush_memory(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_feth *feth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	const struct rocev2_reth *reth = (const void *)(feth + 1);
 	u32 bits = be32_to_cpu(feth->bits);
@@ -64,9 +62,9 @@ void rocev2_resp_flush_memory(struct rocev2_qp *qp, struct sk_buff *skb)
 	rocev2_resp_res_alloc(qp, 1);
 }
 
-void rocev2_resp_placement_again(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_resp_placement_again(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	u32 psn = rocev2_rx_buf(skb)->psn;
+	u32 psn = buf->psn;
 	struct rocev2_resp_res *res = rocev2_resp_res_find(qp, psn);
 
 	/* its answer is all there is to repeat; a READ has PSNs of its own */

@@ -107,9 +107,8 @@ void rocev2_resp_res_due(struct rocev2_qp *qp, struct rocev2_resp_res *res, u32 
 }
 
 /* a READ request with the expected PSN */
-void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_resp_read(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_recv_qp *recv = &qp->recv;
 	u64 va = be64_to_cpu(reth->va);
@@ -146,9 +145,8 @@ void rocev2_resp_read(struct rocev2_qp *qp, struct sk_buff *skb)
  * A READ seen before, or the rest of one: the requester missed responses. It must
  * ask for what it asked for then (9.7.4.1.4); other requests are left unanswered.
  */
-void rocev2_resp_read_again(struct rocev2_qp *qp, struct sk_buff *skb)
+void rocev2_resp_read_again(struct rocev2_qp *qp, const struct rocev2_rx_buf *buf)
 {
-	const struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_reth *reth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	struct rocev2_resp_res *res = rocev2_resp_res_find(qp, buf->psn);
 	u64 skip;

@@ -87,7 +87,7 @@ static int fill_qp(struct sk_buff *msg, struct rocev2_qp *qp)
 	    rdma_nl_put_driver_u32(msg, "mtu", READ_ONCE(qp->mtu)) ||
 	    rdma_nl_put_driver_u32(msg, "sched", atomic_read(&qp->sched)) ||
 	    rdma_nl_put_driver_u32(msg, "inflight", atomic_read(&qp->inflight)) ||
-	    rdma_nl_put_driver_u32(msg, "rx_queued", skb_queue_len_lockless(&qp->rx_queue)) ||
+	    rdma_nl_put_driver_u32(msg, "rx_queued", READ_ONCE(qp->rx_queue.len)) ||
 	    rdma_nl_put_driver_u32(msg, "req_psn", READ_ONCE(qp->req.psn)) ||
 	    rdma_nl_put_driver_u32(msg, "req_una_psn", READ_ONCE(qp->req.una_psn)) ||
 	    rdma_nl_put_driver_u32(msg, "req_max_psn", READ_ONCE(qp->req.max_psn)) ||

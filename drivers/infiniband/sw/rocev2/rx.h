@@ -33,24 +33,25 @@ static inline enum rocev2_rx_verdict rocev2_rx_drop(struct rocev2_rx_buf *buf,
 /**
  * rocev2_rx() - a received packet
  * @dev: the device
- * @skb: the packet, with what brought it in has said of it in rocev2_rx_buf(); consumed
+ * @buf: the packet, from rocev2_rx_buf_init(); consumed
  *
  * Parses it, finds its QP and queues it there.
  *
  * Context: bottom halves off, RCU.
  */
-void rocev2_rx(struct rocev2_dev *dev, struct sk_buff *skb);
+void rocev2_rx(struct rocev2_dev *dev, struct rocev2_rx_buf *buf);
 
 /* the same, for a packet that cannot even be looked at */
-void rocev2_rx_refuse(struct rocev2_dev *dev, struct sk_buff *skb, enum rocev2_counter reason);
+void rocev2_rx_refuse(struct rocev2_dev *dev, struct rocev2_rx_buf *buf,
+		      enum rocev2_counter reason);
 
 /* owner: all stages from the ICRC on; consumes the packet, or puts it back and sets recv.stalled */
-void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
+void rocev2_rx_packet(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 /**
  * rocev2_rx_keep() - keep a packet until its predecessors are here
  * @ahead: the list, in PSN order
- * @skb: the packet; its reason for waiting is counted already
+ * @buf: the packet; its reason for waiting is counted already
  * @due: PSN whose turn it is
  *
  * Only what is within a window of @due is kept: packets farther ahead would keep out
@@ -58,7 +59,7 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct sk_buff *skb);
  *
  * Return: ROCEV2_RX_KEPT, or ROCEV2_RX_DONE: there already, or too far ahead.
  */
-enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff *skb, u32 due);
+enum rocev2_rx_verdict rocev2_rx_keep(struct list_head *ahead, struct rocev2_rx_buf *buf, u32 due);
 
 /* IPv4 with all options, and UDP: the most that rocev2_rx_is_ours() needs */
 #define ROCEV2_RX_IP_UDP_MAX	(60 + 8)
@@ -74,14 +75,14 @@ enum rocev2_rx_verdict rocev2_rx_keep(struct sk_buff_head *ahead, struct sk_buff
  */
 bool rocev2_rx_is_ours(struct rocev2_dev *dev, __be16 protocol, const void *ip, u32 len);
 
-/* rx_parse.c: lengths, fragments, checksums, BTH; fills the rest of rocev2_rx_buf() */
+/* rx_parse.c: lengths, fragments, checksums, BTH; fills in the rest of @buf */
 enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_rx_buf *buf);
 
 /* rx_check.c */
-enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct sk_buff *skb);
-enum rocev2_rx_verdict rocev2_rx_check_qp(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
+enum rocev2_rx_verdict rocev2_rx_check_qp(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 /* rx_psn.c: requests only; duplicates and gaps are answered here */
-enum rocev2_rx_verdict rocev2_rx_check_psn(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_rx_check_psn(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 #endif

@@ -4,22 +4,67 @@
  * stages of the receive path know nothing of skbs; what they need of one is here.
  */
 #include <linux/if_vlan.h>
+#include <linux/indirect_call_wrapper.h>
+#include <linux/skbuff.h>
 
 #include "rx.h"
 #include "rx_buf.h"
 
-/* headers in one piece, and bytes in the skb's own pages; may move skb->data */
-static bool skb_pull_headers(struct sk_buff *skb, u32 ip_len)
+static struct rocev2_rx_buf *skb_buf(struct sk_buff *skb)
 {
-	/* lists of skbs come from reassembly only; make them one */
-	if (skb_has_frag_list(skb) && skb_linearize(skb))
-		return false;
-	return pskb_may_pull(skb, min_t(u32, skb->len, ip_len + ROCEV2_RX_UDP_TO_ETH));
+	BUILD_BUG_ON(sizeof(struct rocev2_rx_buf) > sizeof(skb->cb));
+	return (struct rocev2_rx_buf *)skb->cb;
 }
 
-static const struct sk_buff *buf_skb(const struct rocev2_rx_buf *buf)
+static struct sk_buff *buf_skb(const struct rocev2_rx_buf *buf)
 {
 	return container_of((void *)buf, struct sk_buff, cb);
+}
+
+static void skb_free(struct rocev2_rx_buf *buf, bool dropped)
+{
+	if (dropped)
+		kfree_skb(buf_skb(buf));
+	else
+		consume_skb(buf_skb(buf));
+}
+
+static struct rocev2_rx_buf *skb_clone_buf(struct rocev2_rx_buf *buf)
+{
+	struct sk_buff *clone = skb_clone(buf_skb(buf), GFP_ATOMIC);
+
+	return clone ? skb_buf(clone) : NULL;
+}
+
+static void skb_orphan_buf(struct rocev2_rx_buf *buf)
+{
+	skb_orphan(buf_skb(buf));
+}
+
+static const struct rocev2_rx_ops skb_ops = {
+	.free	= skb_free,
+	.clone	= skb_clone_buf,
+	.orphan	= skb_orphan_buf,
+};
+
+void rocev2_rx_free(struct rocev2_rx_buf *buf, bool dropped)
+{
+	INDIRECT_CALL_1(buf->ops->free, skb_free, buf, dropped);
+}
+
+void rocev2_rx_orphan(struct rocev2_rx_buf *buf)
+{
+	if (buf->ops->orphan)
+		INDIRECT_CALL_1(buf->ops->orphan, skb_orphan_buf, buf);
+}
+
+void rocev2_rx_purge(struct list_head *packets)
+{
+	struct rocev2_rx_buf *buf, *next;
+
+	list_for_each_entry_safe(buf, next, packets, node)
+		rocev2_rx_free(buf, true);
+	INIT_LIST_HEAD(packets);
 }
 
 void rocev2_rx_copy_frags(const struct rocev2_rx_buf *buf, u32 off, void *dst, u32 len)
@@ -62,9 +107,18 @@ __wsum rocev2_rx_checksum_frags(const struct rocev2_rx_buf *buf, u32 off, u32 le
 	return skb_checksum(buf_skb(buf), off, len, 0);
 }
 
+/* headers in one piece, and bytes in the skb's own pages; may move skb->data */
+static bool skb_pull_headers(struct sk_buff *skb, u32 ip_len)
+{
+	/* lists of skbs come from reassembly only; make them one */
+	if (skb_has_frag_list(skb) && skb_linearize(skb))
+		return false;
+	return pskb_may_pull(skb, min_t(u32, skb->len, ip_len + ROCEV2_RX_UDP_TO_ETH));
+}
+
 void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
+	struct rocev2_rx_buf *buf = skb_buf(skb);
 	u8 flags = 0;
 	bool pulled;
 
@@ -75,15 +129,10 @@ void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 		flags |= ROCEV2_RX_FRAGS;
 	if (skb_csum_unnecessary(skb))
 		flags |= ROCEV2_RX_CSUM_OK;
-	*buf = (struct rocev2_rx_buf) {
-		.data = skb->data,
-		/* nobody looks at what is behind the IP packet */
-		.len = min_t(u32, skb->len, U16_MAX),
-		.vlan_tci = skb_vlan_tag_present(skb) ? skb_vlan_tag_get(skb) : 0,
-		.flags = flags,
-	};
+	rocev2_rx_buf_init(buf, &skb_ops, skb->data, skb->len,
+			   skb_vlan_tag_present(skb) ? skb_vlan_tag_get(skb) : 0, flags);
 	if (likely(pulled))
-		rocev2_rx(dev, skb);
+		rocev2_rx(dev, buf);
 	else
-		rocev2_rx_refuse(dev, skb, ROCEV2_CNT_RX_NOMEM);
+		rocev2_rx_refuse(dev, buf, ROCEV2_CNT_RX_NOMEM);
 }

@@ -8,7 +8,8 @@
 
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <linux/skbuff.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
 #include <linux/udp.h>
 #include <net/checksum.h>
 
@@ -17,18 +18,38 @@
 #include "wire.h"
 
 struct rocev2_dev;
+struct rocev2_rx_buf;
+struct sk_buff;
 
 enum rocev2_rx_flags {
 	ROCEV2_RX_IPV6		= 1 << 0,
 	ROCEV2_RX_CSUM_OK	= 1 << 1,	/* the UDP checksum needs no look */
-	ROCEV2_RX_FRAGS		= 1 << 2,	/* not all bytes are at @data */
+	ROCEV2_RX_FRAGS		= 1 << 2,	/* an skb, whose bytes are not all at @data */
 	ROCEV2_RX_MCAST		= 1 << 3,	/* sent to a group */
 	ROCEV2_RX_ACKREQ	= 1 << 4,
 	ROCEV2_RX_SOLICITED	= 1 << 5,
 };
 
 /**
- * struct rocev2_rx_buf - one received packet; lives in skb->cb
+ * struct rocev2_rx_ops - what a packet is to who brought it in
+ * @free: nobody needs it any more. @dropped: it did not get where it should; for who
+ *	looks for lost packets
+ * @clone: another descriptor, as far filled in, of the same bytes, which nobody changes;
+ *	NULL: no memory
+ * @orphan: it is here, and its sender may send more; NULL where no sender waits for that
+ *
+ * Context: bottom halves off, any CPU.
+ */
+struct rocev2_rx_ops {
+	void (*free)(struct rocev2_rx_buf *buf, bool dropped);
+	struct rocev2_rx_buf *(*clone)(struct rocev2_rx_buf *buf);
+	void (*orphan)(struct rocev2_rx_buf *buf);
+};
+
+/**
+ * struct rocev2_rx_buf - one received packet
+ * @node: place in a queue or a list of its QP
+ * @ops: what brought it in
  * @data: the IP header. All headers lie behind it in one piece
  * @len: bytes of the IP packet; until it is parsed, bytes that are there
  * @psn: PSN
@@ -40,23 +61,28 @@ enum rocev2_rx_flags {
  * @payload: offset of the payload
  * @flags: enum rocev2_rx_flags
  *
- * Who brings the packet in sets @data, @len, @vlan_tci and the first three flags
- *, the parser the rest. Values of the extended headers are read
- * in the packet, rocev2_rx_hdr(), once the ICRC was found good.
+ * Who brings the packet in calls rocev2_rx_buf_init(), the parser fills in the rest. Values
+ * of the extended headers are read in the packet, rocev2_rx_hdr(), once the ICRC was found
+ * good: so the R_Key and the remote address of a request are not here.
  *
- * The ICRC is in the last four bytes of @len, pad bytes before it.
+ * The ICRC is the last four bytes of @len; pad bytes are before it.
+ *
+ * An skb has it in skb->cb, a page in front of the packet, maybe within something larger
+ * that keeps its DMA address. Its bytes may be others' too: nobody writes to them.
  */
 struct rocev2_rx_buf {
-	void	*data;
-	u32	psn : 24;
-	u32	opcode : 8;
-	u32	qpn : 24;
-	u32	reason : 8;
-	u16	len;
-	u16	payload_len;
-	u16	vlan_tci;
-	u8	payload;
-	u8	flags;
+	struct list_head		node;
+	const struct rocev2_rx_ops	*ops;
+	void				*data;
+	u32				psn : 24;
+	u32				opcode : 8;
+	u32				qpn : 24;
+	u32				reason : 8;
+	u16				len;
+	u16				payload_len;
+	u16				vlan_tci;
+	u8				payload;
+	u8				flags;
 };
 
 static_assert(ROCEV2_CNT_MAX <= 256);
@@ -64,12 +90,6 @@ static_assert(ROCEV2_CNT_MAX <= 256);
 /* headers that must lie in one piece at @data, as far as there are bytes: IP to AtomicETH */
 #define ROCEV2_RX_UDP_TO_ETH	(sizeof(struct udphdr) + sizeof(struct rocev2_bth) +	\
 				 sizeof(struct rocev2_atomiceth))
-
-static inline struct rocev2_rx_buf *rocev2_rx_buf(struct sk_buff *skb)
-{
-	BUILD_BUG_ON(sizeof(struct rocev2_rx_buf) > sizeof(skb->cb));
-	return (struct rocev2_rx_buf *)skb->cb;
-}
 
 /* bytes of the IP header */
 static inline u32 rocev2_rx_ip_len(u8 flags)
@@ -82,6 +102,36 @@ static inline void *rocev2_rx_hdr(const struct rocev2_rx_buf *buf, u32 offset)
 {
 	return buf->data + rocev2_rx_ip_len(buf->flags) + sizeof(struct udphdr) + offset;
 }
+
+/**
+ * rocev2_rx_buf_init() - describe a packet, before rocev2_rx()
+ * @buf: filled
+ * @ops: whose it is
+ * @data: the IP header, and the ROCEV2_RX_UDP_TO_ETH bytes behind it in one piece,
+ *	or all there are
+ * @len: bytes from there on; Ethernet padding may be among them
+ * @vlan_tci: VLAN tag, stripped; 0: none
+ * @flags: ROCEV2_RX_IPV6, ROCEV2_RX_CSUM_OK, ROCEV2_RX_FRAGS
+ */
+static inline void rocev2_rx_buf_init(struct rocev2_rx_buf *buf, const struct rocev2_rx_ops *ops,
+				      void *data, u32 len, u16 vlan_tci, u8 flags)
+{
+	*buf = (struct rocev2_rx_buf) {
+		.ops = ops,
+		.data = data,
+		/* nobody looks at what is behind the IP packet */
+		.len = min_t(u32, len, U16_MAX),
+		.vlan_tci = vlan_tci,
+		.flags = flags,
+	};
+}
+
+/* give a packet back to who brought it in */
+void rocev2_rx_free(struct rocev2_rx_buf *buf, bool dropped);
+/* it is here: its sender may send more, as far as somebody waits for that */
+void rocev2_rx_orphan(struct rocev2_rx_buf *buf);
+/* drop all packets of a list */
+void rocev2_rx_purge(struct list_head *packets);
 
 /* ROCEV2_RX_FRAGS: the same for bytes in pieces */
 void rocev2_rx_copy_frags(const struct rocev2_rx_buf *buf, u32 off, void *dst, u32 len);
@@ -117,6 +167,51 @@ static inline __wsum rocev2_rx_checksum(const struct rocev2_rx_buf *buf, u32 off
 	if (likely(!(buf->flags & ROCEV2_RX_FRAGS)))
 		return csum_partial(buf->data + off, len, 0);
 	return rocev2_rx_checksum_frags(buf, off, len);
+}
+
+/**
+ * struct rocev2_rx_queue - packets that anyone appends and one takes
+ * @lock: all of it
+ * @packets: struct rocev2_rx_buf
+ * @len: how many; may be read without the lock
+ *
+ * Context: bottom halves off.
+ */
+struct rocev2_rx_queue {
+	spinlock_t		lock;	/* all of it */
+	struct list_head	packets;
+	u32			len;
+};
+
+static inline void rocev2_rx_queue_init(struct rocev2_rx_queue *queue)
+{
+	spin_lock_init(&queue->lock);
+	INIT_LIST_HEAD(&queue->packets);
+	queue->len = 0;
+}
+
+static inline bool rocev2_rx_queue_empty(const struct rocev2_rx_queue *queue)
+{
+	return list_empty(&queue->packets);
+}
+
+static inline void rocev2_rx_queue_add(struct rocev2_rx_queue *queue, struct rocev2_rx_buf *buf)
+{
+	spin_lock(&queue->lock);
+	list_add_tail(&buf->node, &queue->packets);
+	WRITE_ONCE(queue->len, queue->len + 1);
+	spin_unlock(&queue->lock);
+}
+
+/* move them all to the end of @to */
+static inline void rocev2_rx_queue_take(struct rocev2_rx_queue *queue, struct list_head *to)
+{
+	if (rocev2_rx_queue_empty(queue))
+		return;
+	spin_lock(&queue->lock);
+	list_splice_tail_init(&queue->packets, to);
+	WRITE_ONCE(queue->len, 0);
+	spin_unlock(&queue->lock);
 }
 
 /**

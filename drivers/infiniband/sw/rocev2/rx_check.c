@@ -11,9 +11,8 @@
 #include "qp.h"
 #include "rx.h"
 
-enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	u32 from = (u32)(rocev2_rx_hdr(buf, sizeof(struct rocev2_bth)) - buf->data);
 	u32 end = buf->len - ROCEV2_ICRC_LEN;
 	__le32 wire;
@@ -56,9 +55,8 @@ static bool same_path(const struct rocev2_path *path, const struct rocev2_rx_buf
 	}
 }
 
-enum rocev2_rx_verdict rocev2_rx_check_qp(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_rx_check_qp(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	bool response = rocev2_opcodes[buf->opcode].flags & ROCEV2_F_RESPONSE;
 
 	if (!(rocev2_qp_state(qp) & (response ? ROCEV2_QPS_RX_RESPONSE : ROCEV2_QPS_RX_REQUEST)))

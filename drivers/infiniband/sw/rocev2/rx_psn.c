@@ -8,15 +8,15 @@
 #include "resp.h"
 #include "rx.h"
 
-enum rocev2_rx_verdict rocev2_rx_check_psn(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_rx_check_psn(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	s32 diff = rocev2_psn_diff(rocev2_rx_buf(skb)->psn, qp->recv.epsn);
+	s32 diff = rocev2_psn_diff(buf->psn, qp->recv.epsn);
 
 	if (likely(!diff)) {
 		qp->recv.gap = false;
 		return ROCEV2_RX_CONTINUE;
 	}
 	if (diff < 0)
-		return rocev2_resp_duplicate(qp, skb);
-	return rocev2_resp_gap(qp, skb);
+		return rocev2_resp_duplicate(qp, buf);
+	return rocev2_resp_gap(qp, buf);
 }

@@ -109,9 +109,8 @@ static enum rocev2_mr_status place(struct rocev2_qp *qp, const struct rocev2_rx_
 	return rocev2_recv_write(qp, ROCEV2_GRH_BYTES, buf->payload_len, rocev2_payload(buf));
 }
 
-enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *skb)
+enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	struct rocev2_rx_buf *buf = rocev2_rx_buf(skb);
 	const struct rocev2_deth *deth = rocev2_rx_hdr(buf, sizeof(struct rocev2_bth));
 	const struct rocev2_opcode_info *info = &rocev2_opcodes[buf->opcode];
 	enum rocev2_mr_status status;

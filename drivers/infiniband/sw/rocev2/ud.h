@@ -22,6 +22,6 @@ struct rocev2_send_wqe;
 enum ib_wc_status rocev2_ud_send(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe);
 
 /* a datagram for this QP */
-enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct sk_buff *skb);
+enum rocev2_rx_verdict rocev2_ud_receive(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 #endif
