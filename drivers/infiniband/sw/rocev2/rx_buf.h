@@ -38,6 +38,9 @@ enum rocev2_rx_flags {
  *	NULL: no memory
  * @orphan: it is here, and its sender may send more; NULL where no sender waits for that
  *
+ * A QP keeps packets that are ahead of their turn, or wait for memory, for as long as it
+ * lives: maybe longer than there is a ring or a netdev that they came from.
+ *
  * Context: bottom halves off, any CPU.
  */
 struct rocev2_rx_ops {
