@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <sstream>
 
 namespace rig {
 
@@ -15,6 +16,7 @@ namespace {
 
 const fs::path kSourceInJail = "/uml/src";
 const fs::path kBuildInJail = "/uml/build";
+const std::string kCpus = "CONFIG_NR_CPUS";
 
 fs::path LogFile(const std::string &name)
 {
@@ -35,16 +37,28 @@ bool IsSetting(const std::string &line)
     return line.starts_with("CONFIG_") || (line.starts_with("# CONFIG_") && line.ends_with(" is not set"));
 }
 
-/* kernel.config with the variant's fragment laid over it, by symbol. */
+/* What a variant is made of beside kernel.config: "connectx-kasan" of both, "release" of nothing. */
+std::vector<std::string> Fragments(const std::string &variant)
+{
+    std::vector<std::string> fragments;
+    std::istringstream words(variant);
+
+    for (std::string word; std::getline(words, word, '-');)
+        if (word != "release")
+            fragments.push_back(word);
+    return fragments;
+}
+
+/* kernel.config with the variant's fragments laid over it, by symbol. */
 std::map<std::string, std::string> WantedConfig(const fs::path &checkout, const std::string &variant)
 {
     std::map<std::string, std::string> wanted;
+    auto names = Fragments(variant);
 
-    for (const std::string &name : {std::string("kernel"), variant}) {
+    names.insert(names.begin(), "kernel");
+    for (const std::string &name : names) {
         const fs::path fragment = checkout / "tests/rig/uml" / (name + ".config");
 
-        if (name == "release")
-            continue;
         for (const std::string &line : SplitLines(ReadFile(fragment)))
             if (IsSetting(line))
                 wanted[SymbolOf(line)] = line;
@@ -115,23 +129,32 @@ void ApplyPatches(const fs::path &source, const std::vector<fs::path> &patches)
 }
 
 /*
- * A variant can have patches of its own, over those of all: then its source is a copy, so that
+ * A fragment can have patches of its own, over those of all: then its source is a copy, so that
  * the others need not be built again. Of hard links: patch(1) replaces a file, and nothing else
  * writes to a source tree.
  */
 fs::path VariantSource(const fs::path &checkout, const std::string &variant)
 {
     const fs::path source = UmlSource(checkout);
-
-    if (!fs::exists(PatchDirectory(checkout) / variant))
-        return source;
-    const auto patches = Patches(PatchDirectory(checkout) / variant);
+    std::vector<fs::path> patches;
+    std::string name = "uml-source";
     Key key;
 
     key.Add(source.filename().string());
-    for (const fs::path &patch : patches)
-        key.AddFile(patch);
-    return CacheItem("uml-source-" + variant, key, [&](const fs::path &path) {
+    for (const std::string &fragment : Fragments(variant)) {
+        const fs::path directory = PatchDirectory(checkout) / fragment;
+
+        if (!fs::exists(directory))
+            continue;
+        name += "-" + fragment;
+        for (const fs::path &patch : Patches(directory)) {
+            key.AddFile(patch);
+            patches.push_back(patch);
+        }
+    }
+    if (patches.empty())
+        return source;
+    return CacheItem(name, key, [&](const fs::path &path) {
         fs::remove(path);
         RunStep({{"cp", "-al", source, path}}, "linking the kernel source", LogFile("link"));
         ApplyPatches(path, patches);
@@ -139,6 +162,11 @@ fs::path VariantSource(const fs::path &checkout, const std::string &variant)
 }
 
 } // namespace
+
+bool Kernel::Has(std::string_view fragment) const
+{
+    return std::ranges::find(variant, fragment) != variant.end();
+}
 
 const std::vector<std::string> &StockKernelNames()
 {
@@ -148,7 +176,7 @@ const std::vector<std::string> &StockKernelNames()
 
 const std::vector<std::string> &UmlVariants()
 {
-    static const std::vector<std::string> kVariants = {"release", "kasan", "lockdep", "debian12"};
+    static const std::vector<std::string> kVariants = {"release", "kasan", "lockdep", "debian12", "connectx", "connectx-kasan"};
     return kVariants;
 }
 
@@ -221,6 +249,8 @@ Kernel UmlKernel(const fs::path &checkout, const std::string &variant)
     Kernel kernel;
     kernel.rig = Rig::kUml;
     kernel.name = "uml-" + variant;
+    kernel.variant = Fragments(variant);
+    kernel.most_cpus = static_cast<unsigned>(std::stoul(wanted.at(kCpus).substr(kCpus.size() + 1)));
     kernel.release = Trim(ReadFile(item / "build/include/config/kernel.release"));
     kernel.image = item / "build/linux";
     kernel.modules = item / "modules/lib/modules" / kernel.release;
