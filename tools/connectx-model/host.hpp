@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The two sides of the card: the bus it sits on, and the wire its port leads to. */
+#pragma once
+
+#include "memory.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace cx {
+
+/** What a transport (vfio-user, virtio-pcidev) gives to the card. */
+class Bus {
+public:
+    virtual ~Bus() = default;
+    virtual GuestMemory &Memory() = 0;
+    /** Send MSI-X message `vector`; one that the guest has masked or not set up is kept pending as PCI has it, or dropped. */
+    virtual void Interrupt(unsigned vector) = 0;
+};
+
+/** What a backend (TAP, socket, generator, pcap) gives to the card's port. */
+class Wire {
+public:
+    virtual ~Wire() = default;
+    /** An Ethernet frame without FCS. One that the wire cannot take is dropped and counted there. */
+    virtual void Send(std::span<const std::byte> frame) = 0;
+};
+
+} // namespace cx
