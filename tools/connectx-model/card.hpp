@@ -34,36 +34,53 @@ enum class Fault {
     kHealth,         /* the health syndrome is set and the health counter stops: the driver recovers the function */
 };
 
-/** One PCI function of the card. All calls come from the event loop's thread. */
-class Card {
+/**
+ * One PCI function as its transport, wire and control socket use it; their tests put a recorder in the card's place.
+ * All calls come from the event loop's thread.
+ */
+class Function {
 public:
-    Card(Bus &bus, Timers &timers, Wire &wire, CardOptions options);
-    ~Card();
-    Card(const Card &) = delete;
-    Card &operator=(const Card &) = delete;
+    virtual ~Function() = default;
 
     /**
      * BAR 0, but for the MSI-X table and PBA, which the transport keeps. `size` is 4 or 8; `value` is what the
      * guest's writel()/writeq() gave: little-endian as on the bus (registers are big-endian; the card swaps).
      * Out of range or badly sized: reads as all-ones, writes are ignored.
      */
-    std::uint64_t ReadRegister(std::uint64_t offset, unsigned size);
-    void WriteRegister(std::uint64_t offset, unsigned size, std::uint64_t value);
+    virtual std::uint64_t ReadRegister(std::uint64_t offset, unsigned size) = 0;
+    virtual void WriteRegister(std::uint64_t offset, unsigned size, std::uint64_t value) = 0;
 
     /** Function-level reset, machine reset, or the guest is gone: all objects vanish, no interrupt, no DMA from here on. */
-    void Reset();
+    virtual void Reset() = 0;
 
     /** Bus mastering in the PCI command register; without it no DMA and no interrupt. */
-    void SetBusMaster(bool on);
+    virtual void SetBusMaster(bool on) = 0;
 
     /** A frame from the wire, without FCS; at most 10 KiB. */
-    void Receive(std::span<const std::byte> frame);
+    virtual void Receive(std::span<const std::byte> frame) = 0;
 
     /** False: there is no such object. */
-    bool Inject(Fault fault, std::uint32_t number = 0);
+    virtual bool Inject(Fault fault, std::uint32_t number = 0) = 0;
 
     /** All counters and objects as JSON, for the control socket. */
-    std::string Status() const;
+    virtual std::string Status() const = 0;
+};
+
+/** The ConnectX function. */
+class Card final : public Function {
+public:
+    Card(Bus &bus, Timers &timers, Wire &wire, CardOptions options);
+    ~Card() override;
+    Card(const Card &) = delete;
+    Card &operator=(const Card &) = delete;
+
+    std::uint64_t ReadRegister(std::uint64_t offset, unsigned size) override;
+    void WriteRegister(std::uint64_t offset, unsigned size, std::uint64_t value) override;
+    void Reset() override;
+    void SetBusMaster(bool on) override;
+    void Receive(std::span<const std::byte> frame) override;
+    bool Inject(Fault fault, std::uint32_t number = 0) override;
+    std::string Status() const override;
 
 private:
     struct State;

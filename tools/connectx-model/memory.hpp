@@ -32,10 +32,13 @@ public:
 
     void UnmapAll();
 
-    /** Of bytes that lie in one mapping; nullptr otherwise. Valid until the next Unmap(). */
+    /** Of bytes that lie in one writable mapping; nullptr otherwise. Valid until the next Unmap(). */
     std::byte *At(std::uint64_t address, std::uint64_t size) const;
 
-    /** Copy, across adjacent mappings too. False: not all of it is mapped (a DMA error of the card). */
+    /**
+     * Copy, across adjacent mappings too. False: not all of it is mapped, or writable (a DMA error of the card); what lies
+     * before the gap may have been copied.
+     */
     bool Read(std::uint64_t address, std::span<std::byte> into) const;
     bool Write(std::uint64_t address, std::span<const std::byte> from) const;
 
@@ -47,6 +50,8 @@ private:
         std::size_t mapping_size;
         bool writable;
     };
+    const Range *Find(std::uint64_t address, std::uint64_t &offset) const; /* nullptr: none that can be accessed */
+
     std::map<std::uint64_t, Range> ranges_;
 };
 
