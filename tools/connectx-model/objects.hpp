@@ -73,6 +73,11 @@ struct Cq {
     Timers::Id timer = 0;
     std::uint64_t completions = 0;
     std::uint64_t events_sent = 0;
+    /* the data path's own */
+    std::uint32_t consumer = 0;        /* as the doorbell record said when it was last read */
+    std::uint32_t solicited_end = 0;   /* producer index after the last solicited or error CQE */
+    Clock::time_point since;           /* the period runs from here */
+    Clock::time_point timer_at;        /* when `timer` is due */
 };
 
 enum class WqState { kReset = 0, kReady = 1, kError = 3 }; /* values of rqc.state and sqc.state */
@@ -246,6 +251,8 @@ struct Objects {
     std::map<std::uint32_t, FlowCounter> flow_counters;
     std::map<std::uint32_t, QCounter> q_counters;
     std::map<unsigned, std::uint32_t> root_tables; /* by table type */
+    /* Count up with every change of a table, group or entry: the data path keeps an index of them, built anew then. */
+    std::uint64_t steering_generation = 0;
     Vport vport;
     PortCounters port;
     bool link_up = true;                           /* the wire */
