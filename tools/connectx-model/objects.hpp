@@ -43,6 +43,7 @@ struct Ring {
 
 struct Eq {
     std::uint32_t number = 0;
+    std::uint32_t uar = 0;
     Ring ring;                         /* 64 bytes an entry */
     unsigned vector = 0;               /* MSI-X */
     std::array<std::uint64_t, 4> events = {}; /* bit n of word n / 64: event type n goes here */
@@ -76,8 +77,8 @@ struct Cq {
     /* the data path's own */
     std::uint32_t consumer = 0;        /* as the doorbell record said when it was last read */
     std::uint32_t solicited_end = 0;   /* producer index after the last solicited or error CQE */
-    Clock::time_point since;           /* the period runs from here */
-    Clock::time_point timer_at;        /* when `timer` is due */
+    Clock::time_point since = {};      /* the period runs from here */
+    Clock::time_point timer_at = {};   /* when `timer` is due */
 };
 
 enum class WqState { kReset = 0, kReady = 1, kError = 3 }; /* values of rqc.state and sqc.state */
@@ -257,6 +258,10 @@ struct Objects {
     PortCounters port;
     bool link_up = true;                           /* the wire */
     bool admin_up = true;                          /* PAOS */
+    unsigned issi = 0;                             /* version of the command interface in use */
+    bool command_signatures = false;               /* commands carry signatures: cmd_hca_cap.cmdif_checksum */
+    std::string driver_version;
+    std::map<std::uint32_t, std::uint32_t> counter_bulks; /* flow counters allocated at once: first number, how many */
 };
 
 } // namespace cx
