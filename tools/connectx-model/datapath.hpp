@@ -4,10 +4,15 @@
 
 #include "host.hpp"
 #include "objects.hpp"
+#include "packet.hpp"
+#include "steering.hpp"
 #include "trace.hpp"
+#include "wqe.hpp"
 
 #include <cstdint>
+#include <set>
 #include <span>
+#include <vector>
 
 namespace cx {
 
@@ -20,12 +25,15 @@ enum class EventType : std::uint8_t {
     kPageRequest = 0x0b,
     kNicVportChange = 0x0d,
     kSrqLastWqe = 0x13,
-    kWqCatastrophic = 0x05, /* an RQ or SQ went to error; which fields it fills: datapath */
+    kWqCatastrophic = 0x05, /* an RQ or SQ went to error: the queue's kind and number (mlx5_eqe_qp_srq) */
 };
 
 class DataPath {
 public:
     DataPath(Objects &objects, Bus &bus, Timers &timers, Wire &wire, Trace &trace);
+    ~DataPath();
+    DataPath(const DataPath &) = delete;
+    DataPath &operator=(const DataPath &) = delete;
 
     /* --- events (eq.cpp) --- */
     /** Completion of command slots `bits`, to the EQ that takes command events; false if there is none. */
@@ -59,12 +67,74 @@ public:
     void LoseInterrupt();
 
 private:
+    enum class Access { kRead, kWrite };
+    struct Wqe;
+
+    /* --- memory (datapath.cpp) --- */
+    /** A big-endian word of a doorbell record; false: not mapped (counted). Nothing is read before it that comes after it. */
+    bool ReadRecord(std::uint64_t address, std::uint32_t &value);
+    bool ReadMemory(std::uint64_t address, std::span<std::byte> into);
+    bool WriteMemory(std::uint64_t address, std::span<const std::byte> from);
+    /** Write an entry whose last byte says that it is there: that one after all others. */
+    bool WriteEntry(std::uint64_t address, std::span<const std::byte> entry);
+    const Mkey *FindKey(std::uint32_t pd, std::uint32_t key, std::uint64_t address, std::size_t size, Access access);
+    /** By local key; false: the key, its protection domain, rights or bounds do not allow it, or it is not mapped (counted). */
+    bool ReadByKey(std::uint32_t pd, std::uint32_t key, std::uint64_t address, std::span<std::byte> into);
+    bool WriteByKey(std::uint32_t pd, std::uint32_t key, std::uint64_t address, std::span<const std::byte> from);
+    /** Nanoseconds of the event loop's clock: the time stamp of completions. */
+    std::uint64_t Timestamp() const;
+
+    /* --- events (eq.cpp) --- */
+    Eq *EqFor(EventType type);
+    bool PostEqe(Eq &eq, Eqe eqe);
+    void PostWqEvent(std::uint8_t kind, std::uint32_t number);
+
+    /* --- completion queues (cq.cpp) --- */
+    /** Owner bit and event are seen to. False: the CQ is not there or in error. */
+    bool PostCqe(std::uint32_t number, std::span<const std::byte, sizeof(Cqe)> cqe, bool solicited);
+    bool PostErrorCqe(std::uint32_t cq, std::uint8_t opcode, Syndrome syndrome, std::uint32_t opcode_queue,
+                      std::uint32_t user_index, std::uint16_t wqe_counter);
+    bool CqFull(Cq &cq);
+    void FailCq(Cq &cq, std::uint8_t syndrome);
+    /** Send the event, or set the timer for it, as arming and moderation have it. */
+    void ConsiderEvent(Cq &cq);
+    void SetTimer(Cq &cq, Clock::time_point when);
+    void CancelTimer(Cq &cq);
+
+    /* --- send (sq.cpp, segmentation.cpp) --- */
+    void RunSq(Sq &sq);
+    void RunSqLater(std::uint32_t number);
+    bool SqOutstanding(const Sq &sq, std::uint16_t &blocks);
+    bool FetchWqe(const Sq &sq, Wqe &wqe);
+    Syndrome ExecuteWqe(Sq &sq, const Wqe &wqe);
+    bool CompleteWqe(Sq &sq, const Wqe &wqe);
+    Syndrome Gather(const Sq &sq, const Wqe &wqe, const EthernetSegment &ethernet, std::size_t limit);
+    Syndrome SendOne(Sq &sq, const Wqe &wqe, const EthernetSegment &ethernet);
+    Syndrome SendSegments(Sq &sq, const Wqe &wqe, const EthernetSegment &ethernet);
+    void Transmit(Sq &sq, const EthernetSegment &ethernet, std::vector<std::byte> &frame);
+    void FailSq(Sq &sq, const Wqe *wqe, Syndrome syndrome);
+
+    /* --- receive (rq.cpp, steering.cpp, rss.cpp) --- */
+    void Steer(const Packet &packet);
+    void Deliver(const Packet &packet, std::uint32_t tir, std::uint32_t flow_tag);
+    void ReceiveInto(Rq &rq, const Packet &packet, std::uint32_t flow_tag, std::uint32_t hash, std::uint8_t hash_type);
+    /** Receives posted; 0 too where the record makes no sense. */
+    std::uint16_t RqOutstanding(const Rq &rq);
+    void CountOutOfBuffer(Rq &rq);
+    Syndrome Scatter(const Rq &rq, std::span<const std::byte> frame);
+    void FailRq(Rq &rq, Syndrome syndrome);
+    void FlushRq(Rq &rq);
+
     Objects &objects_;
     Bus &bus_;
     Timers &timers_;
     Wire &wire_;
     Trace &trace_;
     bool lose_interrupt_ = false;
+    SteeringIndex steering_;
+    std::map<std::uint32_t, Timers::Id> sq_turns_; /* SQs that run on in a turn of their own */
+    std::vector<std::byte> gathered_, segment_;    /* sent: a WQE's data, and a frame made of it */
+    std::vector<std::byte> received_;              /* without its VLAN tag */
 };
 
 } // namespace cx
