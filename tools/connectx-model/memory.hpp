@@ -32,6 +32,11 @@ public:
 
     void UnmapAll();
 
+    std::size_t Ranges() const
+    {
+        return ranges_.size();
+    }
+
     /** Of bytes that lie in one writable mapping; nullptr otherwise. Valid until the next Unmap(). */
     std::byte *At(std::uint64_t address, std::uint64_t size) const;
 
