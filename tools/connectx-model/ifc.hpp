@@ -48,6 +48,8 @@ struct Field {
 #define CX_FIELD(type, field)                                                                        \
     (cx::Field{ offsetof(cx::ifc::mlx5_ifc_##type##_bits, field),                                    \
                 sizeof(reinterpret_cast<cx::ifc::mlx5_ifc_##type##_bits *>(0x1000)->field) })
+/** Bytes from the start of the structure to `field`, which may be a list without a size. */
+#define CX_AT(type, field) (offsetof(cx::ifc::mlx5_ifc_##type##_bits, field) / 8)
 /** Bytes of struct mlx5_ifc_<type>_bits. */
 #define CX_SIZE(type) (sizeof(cx::ifc::mlx5_ifc_##type##_bits) / 8)
 
@@ -103,6 +105,12 @@ template <typename Byte> std::span<Byte> Part(std::span<Byte> of, Field field)
     if (first >= of.size())
         return {};
     return of.subspan(first, field.bits / 8 < of.size() - first ? field.bits / 8 : of.size() - first);
+}
+
+/** From a structure that begins at a byte to the end: it has a list at its end. */
+template <typename Byte> std::span<Byte> Rest(std::span<Byte> of, Field field)
+{
+    return of.subspan(field.at / 8 < of.size() ? field.at / 8 : of.size());
 }
 
 } // namespace cx

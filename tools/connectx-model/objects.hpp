@@ -258,6 +258,7 @@ struct Objects {
     PortCounters port;
     bool link_up = true;                           /* the wire */
     bool admin_up = true;                          /* PAOS */
+    unsigned port_mtu = 1522;                      /* PMTU: of a frame with its header and FCS */
     unsigned issi = 0;                             /* version of the command interface in use */
     bool command_signatures = false;               /* commands carry signatures: cmd_hca_cap.cmdif_checksum */
     std::string driver_version;
