@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -122,12 +123,42 @@ bool KvmMakesMachines()
 
 Command UmlCommand(const Boot &boot)
 {
-    return {{boot.kernel.image, fmt::format("mem={}M", boot.memory_mib), fmt::format("ncpus={}", boot.kernel.name == "uml-lockdep" ? 1 : boot.cpus),
-             fmt::format("initrd={}", (boot.directory / "initramfs").string()), "seccomp=auto", "con=null",
-             /* both ways, though nothing comes in: it cannot wait for input from null, and says so where it may not sleep */
-             fmt::format("con0=fd:{}", kOutputFd), "ssl=null", fmt::format("ssl0=fd:{}", kKmsgFd),
-             fmt::format("ssl1=fd:{}", kTokenFd), "console=ttyS0", "loglevel=8", "rdinit=/init",
-             fmt::format("uml_dir={}/", boot.directory.string()), "umid=uml"}};
+    Command command{{boot.kernel.image, fmt::format("mem={}M", boot.memory_mib),
+                     fmt::format("ncpus={}", std::min(boot.cpus, boot.kernel.most_cpus)),
+                     fmt::format("initrd={}", (boot.directory / "initramfs").string()), "seccomp=auto", "con=null",
+                     /* both ways, though nothing comes in: it cannot wait for input from null, and says so where it may not sleep */
+                     fmt::format("con0=fd:{}", kOutputFd), "ssl=null", fmt::format("ssl0=fd:{}", kKmsgFd),
+                     fmt::format("ssl1=fd:{}", kTokenFd), "console=ttyS0", "loglevel=8", "rdinit=/init",
+                     fmt::format("uml_dir={}/", boot.directory.string()), "umid=uml"}};
+
+    for (const fs::path &card : boot.cards)
+        /* CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID */
+        command.argv.push_back(fmt::format("virtio_uml.device={}:1234", card.string()));
+    if (!boot.cards.empty())
+        /* An access to a register is answered by a process that the host may have other plans with; it warns after 40 ms. */
+        command.argv.emplace_back("virtio_pcidev.max_delay_us=5000000");
+    return command;
+}
+
+/* A card reads and writes the guest's memory, so that is a file that both map. */
+void AddCards(Command &command, const Boot &boot)
+{
+    int slot = 0;
+
+    if (boot.cards.empty())
+        return;
+    if (boot.host_qemu)
+        Fail("cards need vfio-user-pci of the cached QEMU: without --host-root");
+    command.argv.insert(command.argv.end(),
+                        {"-object", fmt::format("memory-backend-memfd,id=memory,size={}M,share=on", boot.memory_mib),
+                         "-machine", "memory-backend=memory"});
+    for (const fs::path &card : boot.cards) {
+        slot++;
+        command.argv.insert(command.argv.end(),
+                            {"-device", fmt::format("pcie-root-port,id=port{0},chassis={0},slot={0}", slot), "-device",
+                             fmt::format(R"({{"driver":"vfio-user-pci","bus":"port{}","socket":{{"type":"unix","path":"{}"}}}})",
+                                         slot, card.string())});
+    }
 }
 
 Command QemuCommand(const Boot &boot, bool kvm)
@@ -163,6 +194,7 @@ Command QemuCommand(const Boot &boot, bool kvm)
     share(boot.kernel.root.path, false);
     for (const Share &one : boot.shares)
         share(one.host, one.writable);
+    AddCards(command, boot);
     return command;
 }
 
@@ -316,6 +348,7 @@ bool KvmWorks(const Boot &boot)
 
             probe.script = "exit 0\n";
             probe.shares = {};
+            probe.cards = {};
             probe.timeout = std::chrono::seconds(30);
             probe.directory += ".kvm-probe";
             probe.on_output = {};

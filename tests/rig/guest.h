@@ -22,6 +22,7 @@ struct Boot {
     std::chrono::seconds timeout{60};
     unsigned cpus = 2;
     unsigned memory_mib = 2048;
+    std::vector<fs::path> cards = {};	/* sockets of PCI functions outside: vfio-user (QEMU), virtio-pcidev (UML) */
     fs::path directory = {};	/* for the initramfs and the logs; emptied */
     fs::path guest_init = {};
     bool host_qemu = false;	/* the host's QEMU, not the cached one */

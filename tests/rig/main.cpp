@@ -28,7 +28,7 @@ struct Arguments {
     std::string variant = "release";
     std::vector<std::string> tests;
     bool list = false;
-    std::string command;
+    HandRun by_hand;
     int timeout = 120;
 };
 
@@ -37,6 +37,12 @@ Kernel ChosenKernel(const Arguments &arguments)
     if (arguments.rig == "uml")
         return UmlKernel(arguments.run.checkout, arguments.variant);
     return StockKernel(arguments.kernel, arguments.run.host_root);
+}
+
+/* Tests with modelled cards have a target of their own, but for the few marked short. */
+bool IsExtra(const Test &test)
+{
+    return test.cards > 0 && !test.short_cut;
 }
 
 /* Those named, or all that run on this kernel; the name without its suffix will do. */
@@ -61,7 +67,7 @@ std::vector<Test> ChosenTests(const Arguments &arguments, const Kernel &kernel)
     return chosen;
 }
 
-int Run(const Arguments &arguments)
+int Run(Arguments arguments)
 {
     if (arguments.list) {
         for (const Test &test : AllTests(arguments.run.checkout))
@@ -69,10 +75,13 @@ int Run(const Arguments &arguments)
         return 0;
     }
     NeedRoot();
+    arguments.by_hand.timeout = std::chrono::seconds(arguments.timeout);
     const Kernel kernel = ChosenKernel(arguments);
 
-    if (!arguments.command.empty())
-        return RunCommand(arguments.run, kernel, arguments.command, std::chrono::seconds(arguments.timeout));
+    if (!arguments.by_hand.command.empty())
+        return RunCommand(arguments.run, kernel, arguments.by_hand);
+    if (arguments.by_hand.cards > 0 || arguments.by_hand.guests > 1)
+        Fail("--cards and --guests belong to --exec; what a test has is in tests.list");
     const Totals totals = RunTests(arguments.run, kernel, ChosenTests(arguments, kernel));
     fmt::print("# {} passed, {} failed\n", totals.passed, totals.failed);
     return totals.failed > 0 ? 1 : 0;
@@ -140,8 +149,12 @@ int Check(Arguments arguments)
     totals += RunUnitTests(arguments.run.checkout);
     const auto kernels = CheckedKernels(arguments);
     totals += CheckStyle(arguments.run.checkout, kernels);
-    for (const Kernel &kernel : kernels)
-        totals += RunGuarded(arguments, kernel, ChosenTests(arguments, kernel));
+    for (const Kernel &kernel : kernels) {
+        auto tests = ChosenTests(arguments, kernel);
+
+        std::erase_if(tests, IsExtra);
+        totals += RunGuarded(arguments, kernel, tests);
+    }
     const Kernel debian12 = UmlKernel(arguments.run.checkout, "debian12");
     totals += RunGuarded(arguments, debian12, ChosenTests(arguments, debian12));
     /* The short cut of CheckDebug(): one kernel more to build, and its few quick tests. */
@@ -163,6 +176,25 @@ int CheckDebug(const Arguments &arguments)
     for (const char *variant : {"kasan", "lockdep"}) {
         const Kernel kernel = UmlKernel(arguments.run.checkout, variant);
         totals += RunGuarded(arguments, kernel, ChosenTests(arguments, kernel));
+    }
+    return Verdict(totals);
+}
+
+/* All selftests with modelled cards, on all kernels that have their driver. */
+int CheckConnectx(const Arguments &arguments)
+{
+    Totals totals;
+
+    NeedRoot();
+    Note("caching in {}", CacheDirectory().string());
+    std::vector<Kernel> kernels = {UmlKernel(arguments.run.checkout, "connectx")};
+    for (const std::string &name : StockKernelNames())
+        kernels.push_back(StockKernel(name, false));
+    for (const Kernel &kernel : kernels) {
+        auto tests = ChosenTests(arguments, kernel);
+
+        std::erase_if(tests, [](const Test &test) { return test.cards == 0; });
+        totals += RunGuarded(arguments, kernel, tests);
     }
     return Verdict(totals);
 }
@@ -191,7 +223,7 @@ int main(int argc, char **argv)
     run->add_option("--kernel", arguments.kernel, "of the QEMU rig: 6.1, 6.12 or newest")
         ->check(CLI::IsMember(rig::StockKernelNames()))
         ->capture_default_str();
-    run->add_option("--variant", arguments.variant, "of the UML kernel: release, kasan, lockdep, or debian12 (user land)")
+    run->add_option("--variant", arguments.variant, "of the UML kernel: release, kasan, lockdep, connectx, connectx-kasan, or debian12 (user land)")
         ->check(CLI::IsMember(rig::UmlVariants()))
         ->capture_default_str();
     run->add_flag("--list", arguments.list, "list the tests, their time-outs and the kernels they run on");
@@ -200,7 +232,15 @@ int main(int argc, char **argv)
     add_link_type(run);
     run->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
     run->add_flag("--host-root", arguments.run.host_root, "QEMU and user land of this host instead of a cached Debian root");
-    run->add_option("--exec", arguments.command, "run this shell command in the guest instead of tests");
+    run->add_option("--exec", arguments.by_hand.command, "run this shell command in the guest instead of tests");
+    run->add_option("--cards", arguments.by_hand.cards, "of --exec: modelled ConnectX cards of the guest, cabled pairwise")
+        ->check(CLI::Range(0, 8));
+    run->add_option("--guests", arguments.by_hand.guests,
+                    "of --exec: 2 runs it in two, as ROLE a and b, the cards of the one cabled to those of the other")
+        ->check(CLI::Range(1, 2));
+    run->add_option("--wire", arguments.run.wire, "of a card without another at the end of its cable: connectx-model's --backend")
+        ->capture_default_str();
+    run->add_flag("--trace-cards", arguments.run.trace_cards, "each command and doorbell goes to the log of its card");
     run->add_option("--timeout", arguments.timeout, "of --exec, in seconds")->check(CLI::PositiveNumber)->capture_default_str();
     run->add_option("TEST", arguments.tests, "names of tests");
 
@@ -212,8 +252,11 @@ int main(int argc, char **argv)
     CLI::App *check_debug = app.add_subcommand("check-debug", "all selftests on the KASAN and the lockdep kernel");
     check_debug->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
     check_debug->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
+    CLI::App *check_connectx = app.add_subcommand("check-connectx", "all selftests with modelled ConnectX cards");
+    check_connectx->add_option("-j,--jobs", arguments.run.jobs, "tests at once")->check(CLI::Range(1, 64))->capture_default_str();
+    check_connectx->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
     CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");
-    CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files");
+    CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files and of connectx-model");
 
     CLI11_PARSE(app, argc, argv);
     try {
@@ -226,6 +269,8 @@ int main(int argc, char **argv)
             return Check(arguments);
         if (check_debug->parsed())
             return CheckDebug(arguments);
+        if (check_connectx->parsed())
+            return CheckConnectx(arguments);
         if (style->parsed())
             return Style(arguments);
         if (unit->parsed())

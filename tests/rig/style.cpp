@@ -5,6 +5,7 @@
 #include "build.h"
 #include "host.h"
 #include "log.h"
+#include "model.h"
 
 #include <algorithm>
 #include <functional>
@@ -137,16 +138,12 @@ Totals CheckStyle(const fs::path &checkout, const std::vector<Kernel> &kernels)
     return checks.totals();
 }
 
-Totals RunUnitTests(const fs::path &checkout)
-{
-    const fs::path build = BuildDirectory(checkout) / "unit";
-    const fs::path log = BuildDirectory(checkout) / "log/unit.log";
+namespace {
 
-    if (!fs::exists(checkout / "tests/unit/CMakeLists.txt"))
-        Fail("there are no unit tests in tests/unit");
-    NeedPackages({"g++", "cmake", "make", "libgtest-dev", "libgmock-dev"});
-    RunStep({{"cmake", "-S", checkout / "tests/unit", "-B", build}}, "configuring the unit tests", log);
-    RunStep({{"cmake", "--build", build, "-j", std::to_string(Processors())}}, "building the unit tests", log);
+/* Build what is configured there and run its tests. */
+Totals RunCtest(const fs::path &build, const std::string &what, const fs::path &log)
+{
+    RunStep({{"cmake", "--build", build, "-j", std::to_string(Processors())}}, "building " + what, log);
     const int status = RunStatus({{"ctest", "--test-dir", build, "--output-on-failure"}}, log);
     const std::string text = ReadFile(log);
     std::smatch match;
@@ -157,9 +154,25 @@ Totals RunUnitTests(const fs::path &checkout)
     const int all = std::stoi(match[2]);
     if (status != 0 || failed > 0 || all == 0)
         fmt::print("{}", text);
-    fmt::print("# unit tests: {} passed, {} failed\n", all - failed, failed);
+    fmt::print("# {}: {} passed, {} failed\n", what, all - failed, failed);
     std::fflush(stdout);
     return {all - failed, std::max(failed, status != 0 || all == 0 ? 1 : 0)};
+}
+
+} // namespace
+
+Totals RunUnitTests(const fs::path &checkout)
+{
+    const fs::path build = BuildDirectory(checkout) / "unit";
+    const fs::path log = BuildDirectory(checkout) / "log/unit.log";
+
+    if (!fs::exists(checkout / "tests/unit/CMakeLists.txt"))
+        Fail("there are no unit tests in tests/unit");
+    NeedPackages({"g++", "cmake", "make", "libgtest-dev", "libgmock-dev"});
+    RunStep({{"cmake", "-S", checkout / "tests/unit", "-B", build}}, "configuring the unit tests", log);
+    Totals totals = RunCtest(build, "unit tests", log);
+    totals += RunCtest(ConfigureModel(checkout), "unit tests of connectx-model", log.parent_path() / "connectx-model-unit.log");
+    return totals;
 }
 
 } // namespace rig

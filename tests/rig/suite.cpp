@@ -3,15 +3,19 @@
 #include "suite.h"
 
 #include "build.h"
+#include "cards.h"
 #include "guest.h"
 #include "host.h"
 #include "ktap.h"
 #include "log.h"
+#include "model.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <regex>
 #include <sstream>
@@ -26,17 +30,21 @@ constexpr int kKtapSkip = 4;
 constexpr int kTcgStretch = 6;
 constexpr auto kQemuBootTime = std::chrono::seconds(60);
 constexpr std::size_t kKmsgLinesShown = 60;
+constexpr std::size_t kCardLinesShown = 20;
 
 struct Prepared {
     const Kernel &kernel;
     fs::path module;	/* empty: another link type is being tried */
     fs::path selftests;
+    fs::path model;	/* of a card; empty: no guest has one */
 };
 
-Prepared Prepare(const RunOptions &options, const Kernel &kernel, bool programs = true)
+Prepared Prepare(const RunOptions &options, const Kernel &kernel, bool programs, bool cards)
 {
-    Prepared prepared{kernel, {}, BuildSelftests(options.checkout, kernel.root, programs)};
+    Prepared prepared{kernel, {}, BuildSelftests(options.checkout, kernel.root, programs), {}};
 
+    if (cards)
+        prepared.model = BuildModel(options.checkout);
     if (options.link_type == "rocev2")
         prepared.module =
             BuildModule(options.checkout, kernel,
@@ -71,7 +79,9 @@ find_leaks() {{
 }}
 [ ! -e $leaks ] || {{ echo scan=off >$leaks; find_leaks; echo clear >$leaks; }}
 # KASAN keeps what is freed until an allocation that may sleep: packets alone, which have none, fill the memory.
-[ "$RIG" != uml-kasan ] || while sleep 0.2; do :; done &
+case $RIG in
+uml-*kasan) while sleep 0.2; do :; done & ;;
+esac
 {3}
 status=$?
 if grep -q '^rocev2 ' /proc/modules; then
@@ -90,12 +100,17 @@ exit $status
                        prepared.kernel.name, body, prepared.module.empty() ? "" : "/run/rocev2/kmod");
 }
 
+fs::path GuestDirectory(const Prepared &prepared, const RunOptions &options, const std::string &name)
+{
+    return BuildDirectory(options.checkout) / "guests" / (prepared.kernel.name + "-" + name);
+}
+
 Boot MakeBoot(const Prepared &prepared, const RunOptions &options, const std::string &name, const std::string &body)
 {
     Boot boot{.kernel = prepared.kernel};
 
     boot.script = Script(prepared, options, body);
-    boot.directory = BuildDirectory(options.checkout) / "guests" / (prepared.kernel.name + "-" + name);
+    boot.directory = GuestDirectory(prepared, options, name);
     boot.guest_init = options.guest_init;
     boot.host_qemu = options.host_root;
     boot.shares = {{prepared.selftests, "/run/rocev2/tests"},
@@ -113,11 +128,105 @@ std::chrono::seconds Stretched(const Kernel &kernel, const RunOptions &options, 
     if (kernel.rig == Rig::kQemu)
         return timeout * kTcgStretch + kQemuBootTime;
     /* The sanitizers' slow-down. */
-    if (kernel.name == "uml-kasan")
+    if (kernel.Has("kasan"))
         return timeout * 4;
-    if (kernel.name == "uml-lockdep")
+    if (kernel.Has("lockdep"))
         return timeout * 6;
     return timeout;
+}
+
+/* What a test is run in and with, for those that run it to say. */
+struct Job {
+    std::string name;	/* of the directory with its logs */
+    std::string body;	/* shell commands */
+    unsigned memory_mib = 0;
+    unsigned cards = 0;
+    unsigned guests = 1;
+    std::chrono::seconds timeout{0};
+};
+
+struct JobResult {
+    std::vector<Outcome> guests;
+    std::vector<CardTrouble> cards;
+
+    /* One line for a failed run; empty if guests and cards worked, whatever status the script had. */
+    std::string Trouble() const
+    {
+        for (std::size_t i = 0; i < guests.size(); i++)
+            if (const std::string trouble = guests[i].Trouble(); !trouble.empty())
+                return guests.size() > 1 ? fmt::format("guest {}: {}", GuestRole(static_cast<unsigned>(i)), trouble) : trouble;
+        return cards.empty() ? std::string() : cards.front().what;
+    }
+
+    /* The script's, the first that is not 0. */
+    int Status() const
+    {
+        const auto bad = std::ranges::find_if(guests, [](const Outcome &guest) { return guest.status != 0; });
+
+        return bad == guests.end() ? 0 : bad->status;
+    }
+
+    /* The ends of the logs, for people to read after a failure. */
+    std::vector<std::string> Logs() const
+    {
+        std::vector<std::string> lines;
+        const auto add = [&](const std::string &what, const fs::path &log, std::size_t count) {
+            lines.push_back(fmt::format("{} ({}):", what, log.string()));
+            for (const std::string &line : SplitLines(Tail(log, count)))
+                lines.push_back("  " + line);
+        };
+
+        for (const CardTrouble &card : cards)
+            add(card.what, card.log, kCardLinesShown);
+        for (const Outcome &guest : guests)
+            add("kernel log", guest.kmsg, kKmsgLinesShown);
+        return lines;
+    }
+};
+
+/* Cards, then guests, all at once; `on_output` is told the guest's number, too, and is called by a thread for each. */
+JobResult RunJob(const Prepared &prepared, const RunOptions &options, const Job &job,
+                 const std::function<void(unsigned, const std::string &)> &on_output)
+{
+    std::unique_ptr<Cards> cards;
+    JobResult result;
+
+    if (job.cards > 0)
+        cards = std::make_unique<Cards>(CardSetup{.model = prepared.model,
+                                                  .rig = prepared.kernel.rig,
+                                                  .guests = job.guests,
+                                                  .per_guest = job.cards,
+                                                  .wire = options.wire,
+                                                  .trace = options.trace_cards,
+                                                  .directory = GuestDirectory(prepared, options, job.name + "-cards")});
+    result.guests.resize(job.guests);
+    const auto run = [&](unsigned guest) {
+        const std::string role = GuestRole(guest);
+        Boot boot = MakeBoot(prepared, options, job.guests > 1 ? job.name + "-" + role : job.name,
+                             fmt::format("export ROLE={} CARDS={}\n{}", role, job.cards, job.body));
+
+        if (job.memory_mib > 0)
+            boot.memory_mib = job.memory_mib;
+        if (cards) {
+            boot.cards = cards->Sockets(guest);
+            boot.shares.push_back({cards->Exchange(), "/run/rocev2/exchange", true});
+        }
+        boot.timeout = job.timeout;
+        boot.on_output = [&](const std::string &line) { on_output(guest, line); };
+        result.guests[guest] = BootGuest(boot);
+    };
+    {
+        std::vector<std::future<void>> others;
+
+        for (unsigned guest = 1; guest < job.guests; guest++)
+            others.push_back(std::async(std::launch::async, run, guest));
+        run(0);
+        for (auto &other : others)
+            other.get();
+    }
+    if (cards)
+        result.cards = cards->Stop();
+    return result;
 }
 
 class Printer {
@@ -156,15 +265,23 @@ public:
 
     Totals Run(Printer &printer, bool live)
     {
-        Boot boot = MakeBoot(prepared_, options_, test_.name, "./" + test_.name);
-        if (test_.memory_mib > 0)
-            boot.memory_mib = test_.memory_mib;
+        const Job job{.name = test_.name,
+                      .body = "./" + test_.name,
+                      .memory_mib = test_.memory_mib,
+                      .cards = test_.cards,
+                      .guests = test_.guests,
+                      .timeout = Stretched(prepared_.kernel, options_, test_.timeout)};
 
         live_ = live ? &printer : nullptr;
-        boot.timeout = Stretched(prepared_.kernel, options_, test_.timeout);
-        boot.on_output = [this](const std::string &line) { Emit(NestLine(line)); };
-        const Outcome outcome = BootGuest(boot);
-        const Totals totals = Judge(outcome);
+        /* What the other guests say comes behind: it would cut through the results of the first. */
+        const JobResult result = RunJob(prepared_, options_, job, [this](unsigned guest, const std::string &line) {
+            if (guest == 0)
+                Emit(NestLine(line));
+        });
+        for (std::size_t i = 1; i < result.guests.size(); i++)
+            for (const std::string &line : result.guests[i].output)
+                Emit(fmt::format("  # {}| {}", GuestRole(static_cast<unsigned>(i)), line));
+        const Totals totals = Judge(result);
         printer.Block(lines_);
         return totals;
     }
@@ -178,31 +295,37 @@ private:
             lines_.push_back(line);
     }
 
-    Totals Judge(const Outcome &outcome)
+    Totals Judge(const JobResult &result)
     {
-        const KtapCount count = CountKtap(outcome.output);
-        std::string trouble = outcome.Trouble();
-        const bool skipped = trouble.empty() && outcome.status == kKtapSkip;
+        const int status = result.Status();
+        std::string trouble = result.Trouble();
+        const bool skipped = trouble.empty() && status == kKtapSkip;
+        Totals totals;
+        double seconds = 0;
 
-        if (trouble.empty() && outcome.status != 0 && !skipped)
-            trouble = fmt::format("exit status {}", outcome.status);
-        if (trouble.empty() && !skipped)
-            trouble = count.Flaw();
-        if (trouble.empty() && (skipped || count.skipped > 0) && !options_.allow_skip)
-            trouble = "skipped, and a skip is a failure here (--allow-skip)";
+        if (trouble.empty() && status != 0 && !skipped)
+            trouble = fmt::format("exit status {}", status);
+        for (const Outcome &guest : result.guests) {
+            const KtapCount count = CountKtap(guest.output);
 
-        const std::string tail = fmt::format("{} # {:.1f} s{}{}", test_.name, outcome.seconds, skipped ? " SKIP" : "",
+            if (trouble.empty() && !skipped)
+                trouble = count.Flaw();
+            if (trouble.empty() && (skipped || count.skipped > 0) && !options_.allow_skip)
+                trouble = "skipped, and a skip is a failure here (--allow-skip)";
+            totals += {count.passed, count.failed};
+            seconds = std::max(seconds, guest.seconds);
+        }
+
+        const std::string tail = fmt::format("{} # {:.1f} s{}{}", test_.name, seconds, skipped ? " SKIP" : "",
                                              trouble.empty() ? "" : ", " + trouble);
         if (trouble.empty()) {
             Emit(fmt::format("ok {} {}", number_, tail));
-            return {std::max(1, count.passed), 0};
+            return {std::max(1, totals.passed), 0};
         }
-        Emit(fmt::format("  # kernel log ({}):", outcome.kmsg.string()));
-        std::istringstream log(Tail(outcome.kmsg, kKmsgLinesShown));
-        for (std::string line; std::getline(log, line);)
-            Emit("  #   " + line);
+        for (const std::string &line : result.Logs())
+            Emit("  # " + line);
         Emit(fmt::format("not ok {} {}", number_, tail));
-        return {count.passed, std::max(1, count.failed)};
+        return {totals.passed, std::max(1, totals.failed)};
     }
 
     const Prepared &prepared_;
@@ -236,13 +359,17 @@ std::vector<Test> AllTests(const fs::path &checkout)
         for (std::string word; words >> word;) {
             if (word.starts_with("mem="))
                 test.memory_mib = static_cast<unsigned>(std::strtoul(word.c_str() + 4, nullptr, 10));
+            else if (word.starts_with("cards="))
+                test.cards = static_cast<unsigned>(std::strtoul(word.c_str() + 6, nullptr, 10));
+            else if (word == "guests=2")
+                test.guests = 2;
             else if (word == "short")
                 test.short_cut = true;
             else
                 test.kernels.push_back(word);
         }
         if (seconds <= 0 || test.kernels.empty())
-            Fail("{}: `{}` is not \"name seconds [mem=MIB] [short] kernels...\"", list.string(), line);
+            Fail("{}: `{}` is not \"name seconds [mem=MIB] [cards=N] [guests=2] [short] kernels...\"", list.string(), line);
         test.timeout = std::chrono::seconds(seconds);
         tests.push_back(std::move(test));
     }
@@ -259,11 +386,12 @@ Totals &Totals::operator+=(const Totals &other)
 Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vector<Test> &tests)
 {
     /* They take minutes to build: only where a test wants one. */
-    const std::regex kStartsProgram(R"re("\$\(dirname "\$0"\)/(?!lib\.sh))re");
+    const std::regex kStartsProgram(R"re("\$\(dirname "\$0"\)/(?!(lib|cards)\.sh))re");
     const bool programs = std::ranges::any_of(tests, [&](const Test &test) {
         return std::regex_search(ReadFile(options.checkout / "tests/selftests" / test.name), kStartsProgram);
     });
-    const Prepared prepared = Prepare(options, kernel, programs);
+    const bool cards = std::ranges::any_of(tests, [](const Test &test) { return test.cards > 0; });
+    const Prepared prepared = Prepare(options, kernel, programs, cards);
     const bool live = options.jobs <= 1;
     Printer printer;
     Totals totals;
@@ -289,28 +417,31 @@ Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vect
     return totals;
 }
 
-int RunCommand(const RunOptions &options, const Kernel &kernel, const std::string &command, std::chrono::seconds timeout)
+int RunCommand(const RunOptions &options, const Kernel &kernel, const HandRun &run)
 {
-    const Prepared prepared = Prepare(options, kernel, false);
+    const Prepared prepared = Prepare(options, kernel, false, run.cards > 0);
+    const Job job{.name = "command",
+                  .body = "(\n" + run.command + "\n)",
+                  .cards = run.cards,
+                  .guests = run.guests,
+                  .timeout = run.timeout};
     Printer printer;
-    Boot boot = MakeBoot(prepared, options, "command", "(\n" + command + "\n)");
-
-    boot.timeout = timeout;
-    boot.on_output = [&](const std::string &line) { printer.Line(line); };
-    const Outcome outcome = BootGuest(boot);
-    const std::string trouble = outcome.Trouble();
+    const JobResult result = RunJob(prepared, options, job, [&](unsigned guest, const std::string &line) {
+        printer.Line(run.guests > 1 ? fmt::format("{}| {}", GuestRole(guest), line) : line);
+    });
+    const std::string trouble = result.Trouble();
 
     if (!trouble.empty()) {
-        Note("{}; the kernel log is {}; its end:\n{}", trouble, outcome.kmsg.string(), Tail(outcome.kmsg, kKmsgLinesShown));
-        return outcome.token && outcome.status != 0 ? outcome.status : 1;
+        Note("{}; {}", trouble, fmt::join(result.Logs(), "\n"));
+        return result.Status() > 0 ? result.Status() : 1;
     }
-    return outcome.status;
+    return result.Status();
 }
 
 int RunDemo(const RunOptions &options, const Kernel &kernel)
 {
     constexpr auto kPatience = std::chrono::seconds(300);
-    const Prepared prepared = Prepare(options, kernel, false);
+    const Prepared prepared = Prepare(options, kernel, false, false);
     Printer printer;
     Boot boot = MakeBoot(prepared, options, "demo", "./demo.sh");
 

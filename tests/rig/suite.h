@@ -14,6 +14,8 @@ struct Test {
     std::string name;
     std::chrono::seconds timeout{0};	/* under UML */
     unsigned memory_mib = 0;	/* of the guest; 0: what guests have */
+    unsigned cards = 0;		/* modelled ones, of each guest */
+    unsigned guests = 1;	/* that run it together */
     bool short_cut = false;	/* one of the few that make check runs on a sanitizer kernel */
     std::vector<std::string> kernels;	/* prefixes of Kernel::name */
 
@@ -39,13 +41,23 @@ struct RunOptions {
     std::string link_type = "rocev2";	/* others: to try a test on a peer */
     bool host_root = false;		/* the host's root and QEMU instead of the cached ones */
     int stretch = 1;			/* of all time-outs */
+    bool trace_cards = false;		/* what is done to the modelled cards goes to their logs */
+    std::string wire = "none";		/* of a card without a partner, as the model's --backend */
 };
 
 /* Run these in guests with that kernel, print one KTAP document. */
 Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vector<Test> &tests);
 
-/* Run a shell command in such a guest, its output on stdout; its exit status. */
-int RunCommand(const RunOptions &options, const Kernel &kernel, const std::string &command, std::chrono::seconds timeout);
+/* What to run by hand: a shell command, in guests with that many cards. */
+struct HandRun {
+    std::string command;
+    std::chrono::seconds timeout{0};
+    unsigned cards = 0;
+    unsigned guests = 1;
+};
+
+/* Run it, its output on stdout; its exit status. */
+int RunCommand(const RunOptions &options, const Kernel &kernel, const HandRun &run);
 
 /* The demonstration: two linked devices, ib_write_bw between two namespaces. */
 int RunDemo(const RunOptions &options, const Kernel &kernel);
