@@ -303,7 +303,7 @@ counter() {
 
 # A server is ready when it listens on the TCP port of its handshake, or through rdma_cm.
 listens() {
-	ip netns exec "$1" ss -Hltn "sport = :$2" | grep -q . ||
+	${1:+ip netns exec "$1"} ss -Hltn "sport = :$2" | grep -q . ||
 		rdma resource show cm_id | grep -Eq "state LISTEN .*:$2( |\$)"
 }
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# For the selftests with modelled ConnectX cards (tests.list: cards=N): the cards' driver and netdevs, their control
+# sockets, and with guests=2 words for the other guest. Source it behind lib.sh.
+#
+#   ROLE, CARDS     from the rig: a or b, and the number of cards of this guest
+
+exchange=/run/rocev2/exchange
+
+need_cards() {
+	need ip ethtool
+	[ "${CARDS:-0}" -ge "$1" ] || skip_all "needs $1 modelled card(s): run it by tests/run, on a kernel with mlx5_core"
+	need_modules mlx5_core
+}
+
+# patiently SECONDS COMMAND...: until it succeeds
+patiently() {
+	local try
+
+	for try in $(seq $(($1 * 10))); do
+		"${@:2}" >/dev/null 2>&1 && return 0
+		sleep 0.1
+	done
+	"${@:2}"
+}
+
+# Netdevs of the cards, by PCI address, as long as they are in the initial namespace.
+card_netdevs() {
+	local device
+
+	for device in /sys/bus/pci/drivers/mlx5_core/*:*; do
+		ls "$device/net" 2>/dev/null
+	done
+}
+
+has_netdevs() {
+	[ "$(card_netdevs | wc -l)" = "$1" ]
+}
+
+# load_cards N: the driver, and N netdevs; sets $netdevs
+load_cards() {
+	modprobe mlx5_core && patiently 60 has_netdevs "$1" || return
+	netdevs=$(card_netdevs)
+}
+
+has_carrier() {
+	[ "$(${1:+ip netns exec "$1"} cat "/sys/class/net/$2/carrier")" = 1 ]
+}
+
+# What the driver has to say beyond information is a fault of the card, or of the test.
+driver_is_content() {
+	! dmesg -l emerg,alert,crit,err,warn | grep mlx5
+}
+
+# card N COMMAND...: to the control socket of that card of this guest; prints its answer, a line of JSON
+card() {
+	local file=$exchange/$ROLE$1.$BASHPID.$RANDOM answer
+
+	echo "${*:2}" >"$file.tmp" && mv "$file.tmp" "$file.request" || return
+	patiently 30 test -e "$file.answer" || return
+	answer=$(cat "$file.answer")
+	rm "$file.answer"
+	echo "$answer"
+	[ "${answer#"{\"error\""}" = "$answer" ]
+}
+
+# --- the other guest
+
+# tell WORD: to the other guest, once each
+tell() {
+	: >"$exchange/$ROLE.$1"
+}
+
+# hear WORD: wait until the other has told; fails if it has left without
+hear() {
+	local other=a
+
+	[ "$ROLE" = b ] || other=b
+	patiently 300 test -e "$exchange/$other.$1" -o -e "$exchange/$other.left"
+	[ -e "$exchange/$other.$1" ]
+}
+
+# meet WORD: both get there
+meet() {
+	tell "$1" && hear "$1"
+}
+
+# across PORT PROGRAM ARGS...: guest b runs it as a server that listens on that TCP port, guest a with b's address
+# behind; each fails by its own status
+across() {
+	local port=$1 server status
+
+	shift
+	crossings=$((crossings + 1))
+	if [ "$ROLE" = a ]; then
+		hear "listens.$crossings" || { echo "guest b does not listen"; return 1; }
+		timeout 120 "$@" $IP4_B
+		status=$?
+	else
+		timeout 240 "$@" &
+		server=$!
+		patiently 60 listens "" "$port" && tell "listens.$crossings"
+		wait $server
+		status=$?
+	fi
+	tell "done.$crossings"
+	hear "done.$crossings" || { echo "the other guest has left"; return 1; }
+	return $status
+}
+crossings=0

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# Two guests, a modelled card each, cabled to one another: ping, TCP with every byte compared, and RDMA of rocev2 on the
+# card's netdev. Both guests run this script; b serves.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cards.sh"
+
+need_cards 1
+need ping rstream rdma ibv_rc_pingpong ib_write_bw ss
+
+case $ROLE in
+a)	here4=$IP4_A there4=$IP4_B here6=$IP6_A there6=$IP6_B gid4=0000:0000:0000:0000:0000:ffff:0a47:0001 ;;
+b)	here4=$IP4_B there4=$IP4_A here6=$IP6_B there6=$IP6_A gid4=0000:0000:0000:0000:0000:ffff:0a47:0002 ;;
+*)	skip_all "needs two guests" ;;
+esac
+# all in the initial namespace: of the two ends one is here
+NS_A='' NS_B=''
+device=rv$ROLE
+check_data=
+ibv_rc_pingpong --help 2>&1 | grep -q -- --chk && check_data=-c
+
+leave() {
+	tell left
+	rdma link del $device 2>/dev/null
+	rm -rf "$scratch"
+}
+
+bring_up() {
+	load_cards 1 || return
+	netdev=$netdevs
+	sysctl -qw "net.ipv6.conf.$netdev.accept_dad=0"
+	ip link set "$netdev" mtu $MTU && ip addr add $here4/24 dev "$netdev" && ip addr add $here6/64 dev "$netdev" nodad &&
+		ip link set "$netdev" up && patiently 20 has_carrier "" "$netdev"
+}
+
+pings() {
+	ping -q -c 50 -i 0.02 -W 10 "$1" | tee "$scratch/ping"
+	grep -q ' 50 received' "$scratch/ping"
+}
+
+# 32 blocks one way, then back, four times
+tcp_stream() {
+	if [ "$ROLE" = b ]; then
+		across 7471 rstream -T s -T v -S 65536 -C 32 -I 4 -b $here4
+	else
+		across 7471 rstream -T s -T v -S 65536 -C 32 -I 4 -s
+	fi
+}
+
+add_device() {
+	add_link "" $device "$LINK_TYPE" "$netdev" && eventually has_gids $device 3
+}
+
+trap leave EXIT
+load_module || fail_all "cannot load the module for link type $LINK_TYPE"
+echo "# guest $ROLE, Linux $(uname -r)"
+plan 12
+check "the card's netdev has a carrier" bring_up || finish
+check "the other guest is there" meet up || finish
+check "ping, IPv4" pings $there4
+check "ping, IPv6" pings $there6
+check "TCP, both ways, each byte compared" tcp_stream
+check "an RDMA device on the card's netdev" add_device || finish
+gid=$(gid_indices $device "$gid4")
+check "ibv_rc_pingpong" across 18601 ibv_rc_pingpong $check_data -d $device -g "$gid" -p 18601 -n 200
+check "ibv_rc_pingpong, MTU 4096, 64 KiB, events" \
+	across 18602 ibv_rc_pingpong $check_data -d $device -g "$gid" -p 18602 -m 4096 -s 65536 -n 100 -e
+check "ib_write_bw, both ways" across 18603 ib_write_bw -d $device -x "$gid" -p 18603 -F -s 65536 -n 200 -b
+check "ib_read_bw" across 18604 ib_read_bw -d $device -x "$gid" -p 18604 -F -s 65536 -n 100
+check "the other guest is through, too" meet end
+check "the driver had nothing to complain of" driver_is_content
+finish
