@@ -11,7 +11,7 @@ KARGS ?=
 RIG ?= qemu
 JOBS ?= 1
 
-.PHONY: all help modules install demo check check-debug unit style clean clean-modules
+.PHONY: all help modules install demo check check-debug check-connectx unit style clean clean-modules
 
 all: modules
 
@@ -23,7 +23,8 @@ help:
 	@echo 'check    unit tests, style, and all selftests on all kernels; JOBS=N guests at once'
 	@echo 'check-debug  all selftests on kernels with KASAN and UBSAN, and with lockdep and kmemleak; check runs a few of'
 	@echo '         them on the first'
-	@echo 'unit     the unit tests alone'
+	@echo 'check-connectx  all selftests with modelled ConnectX cards, on all kernels; check runs the short ones on Debian kernels'
+	@echo 'unit     the unit tests alone: protocol, connectx-model'
 	@echo 'style    checkpatch, sparse and W=1 builds for each kernel'
 	@echo 'clean    remove what modules and the tests made; the cache stays'
 
@@ -48,6 +49,9 @@ check:
 
 check-debug:
 	@tests/rig/start check-debug --jobs $(JOBS)
+
+check-connectx:
+	@tests/rig/start check-connectx --jobs $(JOBS)
 
 unit style:
 	@tests/rig/start $@
