@@ -121,7 +121,10 @@ private:
     /** Receives posted; 0 too where the record makes no sense. */
     std::uint16_t RqOutstanding(const Rq &rq);
     void CountOutOfBuffer(Rq &rq);
-    Syndrome Scatter(const Rq &rq, std::span<const std::byte> frame);
+    bool FindStrides(Rq &rq, std::size_t size, unsigned &strides);
+    static void TakeStrides(Rq &rq, unsigned strides, Cqe &cqe);
+    Syndrome Scatter(const Rq &rq, std::span<const std::byte> frame, std::size_t skip);
+    bool PostReceive(Rq &rq, const Cqe &cqe);
     void FailRq(Rq &rq, Syndrome syndrome);
     void FlushRq(Rq &rq);
 

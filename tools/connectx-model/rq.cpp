@@ -10,9 +10,8 @@ namespace {
 
 constexpr std::size_t kMaxSegments = 64; /* of a receive WQE that are looked at */
 constexpr std::size_t kFcs = 4;
-/* An untouched MTU counts no headers; what the driver sets does: the frame with one tag and FCS. */
-constexpr std::size_t kDefaultMaxFrame = 1500 + kEthernetHeader + kVlanTag + kFcs;
 constexpr std::uint64_t kCacheLine = 64;
+constexpr std::size_t kShift = 2; /* wq.two_byte_shift_en: so that what follows the Ethernet header is aligned */
 
 std::uint8_t HeaderTypes(const Packet &packet)
 {
@@ -54,7 +53,7 @@ void DataPath::Receive(std::span<const std::byte> frame)
     }
     if (frame.size() < kEthernetHeader)
         return;
-    if (frame.size() + kFcs > std::max<std::size_t>(objects_.vport.mtu, kDefaultMaxFrame)) {
+    if (frame.size() + kFcs > objects_.port_mtu) {
         ++port.rx_oversize;
         return;
     }
@@ -137,7 +136,11 @@ void DataPath::ReceiveInto(Rq &rq, const Packet &packet, std::uint32_t flow_tag,
         received_.insert(received_.end(), rest.begin(), rest.end());
         frame = received_;
     }
-    const Syndrome syndrome = Scatter(rq, frame);
+    unsigned strides = 0;
+    if (rq.striding && !FindStrides(rq, frame.size(), strides))
+        return;
+    const std::size_t skip = rq.striding ? std::size_t{rq.stride} << rq.log_wqe_stride_size : 0;
+    const Syndrome syndrome = Scatter(rq, frame, skip + (rq.two_byte_shift ? kShift : 0));
     if (syndrome != Syndrome::kOk) {
         FailRq(rq, syndrome);
         return;
@@ -158,22 +161,75 @@ void DataPath::ReceiveInto(Rq &rq, const Packet &packet, std::uint32_t flow_tag,
     }
     cqe.srqn = rq.user_index & 0xffffff;
     cqe.byte_cnt = static_cast<std::uint32_t>(frame.size());
+    cqe.wqe_counter = rq.consumed;
+    if (rq.striding)
+        TakeStrides(rq, strides, cqe);
+    else
+        ++rq.consumed;
     cqe.timestamp_h = static_cast<std::uint32_t>(now >> 32);
     cqe.timestamp_l = static_cast<std::uint32_t>(now);
     cqe.sop_drop_qpn = flow_tag & 0xffffff;
-    cqe.wqe_counter = rq.consumed;
     cqe.op_own = kCqeReceive << 4;
-    ++rq.consumed;
     ++rq.packets;
     rq.bytes += frame.size();
-    if (!PostCqe(rq.cq, std::as_bytes(std::span<const Cqe, 1>(&cqe, 1)), false)) {
-        rq.state = WqState::kError;
-        PostWqEvent(kQueueRq, rq.number);
+    PostReceive(rq, cqe);
+}
+
+/* False: it could not be written, which leaves the queue in error. */
+bool DataPath::PostReceive(Rq &rq, const Cqe &cqe)
+{
+    if (PostCqe(rq.cq, std::as_bytes(std::span<const Cqe, 1>(&cqe, 1)), false))
+        return true;
+    rq.state = WqState::kError;
+    PostWqEvent(kQueueRq, rq.number);
+    return false;
+}
+
+/*
+ * Strides that lie next to each other for `size` bytes. If the WQE in use has too few left, a completion of its own
+ * passes over them and the next WQE takes the packet. False: dropped, or the queue is in error.
+ */
+bool DataPath::FindStrides(Rq &rq, std::size_t size, unsigned &strides)
+{
+    const unsigned all = 1U << rq.log_wqe_strides;
+    const std::size_t stride_size = std::size_t{1} << rq.log_wqe_stride_size;
+
+    if (rq.two_byte_shift)
+        size += kShift;
+    strides = static_cast<unsigned>((size + stride_size - 1) / stride_size);
+    if (strides > all) {
+        FailRq(rq, Syndrome::kLocalLength);
+        return false;
+    }
+    if (strides <= all - rq.stride)
+        return true;
+    Cqe filler;
+    filler.byte_cnt = kFillerStrides;
+    filler.op_own = kCqeReceive << 4;
+    TakeStrides(rq, all - rq.stride, filler);
+    if (!PostReceive(rq, filler))
+        return false;
+    if (RqOutstanding(rq) != 0)
+        return true;
+    CountOutOfBuffer(rq);
+    return false;
+}
+
+/* Into the CQE: which strides of which WQE. */
+void DataPath::TakeStrides(Rq &rq, unsigned strides, Cqe &cqe)
+{
+    cqe.wqe_id = static_cast<std::uint16_t>(rq.consumed & (rq.ring.Entries() - 1));
+    cqe.wqe_counter = static_cast<std::uint16_t>(rq.stride);
+    cqe.byte_cnt = cqe.byte_cnt | static_cast<std::uint32_t>(strides) << 16;
+    rq.stride += strides;
+    if (rq.stride >> rq.log_wqe_strides != 0) {
+        rq.stride = 0;
+        ++rq.consumed;
     }
 }
 
-/* Into the data segments of the WQE that is next. */
-Syndrome DataPath::Scatter(const Rq &rq, std::span<const std::byte> frame)
+/* Into the data segments of the WQE that is next, `skip` bytes into what they hold together. */
+Syndrome DataPath::Scatter(const Rq &rq, std::span<const std::byte> frame, std::size_t skip)
 {
     const std::size_t segments =
         std::min(kMaxSegments, (std::size_t{1} << rq.ring.log_stride) / sizeof(DataSegment));
@@ -185,12 +241,17 @@ Syndrome DataPath::Scatter(const Rq &rq, std::span<const std::byte> frame)
         if (!ReadMemory(rq.ring.Address(wqe + i * sizeof(DataSegment)), bytes))
             return Syndrome::kLocalProtection;
         const auto segment = Load<DataSegment>(bytes);
-        const std::uint32_t room = segment.byte_count & ~kInlineSegment; /* the bit: MLX5_HW_START_PADDING */
-        if (room == 0 && segment.lkey == kTerminatingKey)
+        const std::size_t whole = segment.byte_count & ~kInlineSegment; /* the bit: MLX5_HW_START_PADDING */
+        if (whole == 0 && segment.lkey == kTerminatingKey)
             break;
-        const std::size_t take = std::min<std::size_t>(room, frame.size());
-        std::uint64_t address = segment.address;
-        if (take != 0 && !WriteByKey(rq.pd, segment.lkey, address, frame.first(take)))
+        if (whole <= skip) {
+            skip -= whole;
+            continue;
+        }
+        const std::size_t room = whole - skip, take = std::min(room, frame.size());
+        std::uint64_t address = segment.address + skip;
+        skip = 0;
+        if (!WriteByKey(rq.pd, segment.lkey, address, frame.first(take)))
             return Syndrome::kLocalProtection;
         frame = frame.subspan(take);
         address += take;
@@ -211,6 +272,7 @@ void DataPath::FailRq(Rq &rq, Syndrome syndrome)
     rq.state = WqState::kError;
     trace_.Complain("RQ {}: error, syndrome {:#x}", rq.number, static_cast<unsigned>(syndrome));
     const std::uint16_t wqe = rq.consumed++;
+    rq.stride = 0;
     if (!PostErrorCqe(rq.cq, kCqeReceiveError, syndrome, rq.number, rq.user_index & 0xffffff, wqe))
         PostWqEvent(kQueueRq, rq.number);
     if (rq.flush_in_error)

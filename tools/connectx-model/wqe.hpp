@@ -38,10 +38,12 @@ constexpr std::uint8_t kQueueRq = 1, kQueueSq = 2;
 
 /** struct mlx5_cqe64. */
 struct Cqe {
-    std::array<std::uint8_t, 12> reserved0 = {}; /* tunnels, LRO */
+    Be16 reserved0;
+    Be16 wqe_id;                     /* striding receive queues: the WQE, wqe_counter being the stride */
+    std::array<std::uint8_t, 8> reserved1 = {}; /* LRO */
     Be32 rss_hash_result;
     std::uint8_t rss_hash_type = 0;
-    std::array<std::uint8_t, 3> reserved1 = {};
+    std::array<std::uint8_t, 3> reserved2 = {};
     Be16 check_sum;
     Be16 slid;
     Be32 flags_rqpn;
@@ -50,8 +52,8 @@ struct Cqe {
     Be16 vlan_info;                  /* that tag's TCI */
     Be32 srqn;                       /* 23..0: the user index, as the CQE's version is 1 */
     Be32 ft_metadata;
-    Be32 reserved2;
-    Be32 byte_cnt;
+    Be32 reserved3;
+    Be32 byte_cnt;                   /* striding: 31..16 as struct mpwrq_cqe_bc has it */
     Be32 timestamp_h;
     Be32 timestamp_l;
     Be32 sop_drop_qpn; /* receive: 23..0 flow tag; send: 31..24 the WQE's opcode, 23..0 the queue */
@@ -79,6 +81,8 @@ static_assert(offsetof(ErrorCqe, syndrome) == 55 && offsetof(ErrorCqe, wqe_count
 
 /* MLX5_CQE_*: opcodes */
 constexpr std::uint8_t kCqeSend = 0, kCqeReceive = 2, kCqeSendError = 13, kCqeReceiveError = 14;
+/* mpwrq_cqe_bc: 31 no packet, 30..16 strides that are used up */
+constexpr std::uint32_t kFillerStrides = 1U << 31;
 /* CQE_L*_OK */
 constexpr std::uint8_t kCqeL2Ok = 1, kCqeL3Ok = 2, kCqeL4Ok = 4;
 /* l4_l3_hdr_type: MLX5_CQE_ROCE_L3_HEADER_TYPE_* and CQE_L4_HDR_TYPE_* at their place */
