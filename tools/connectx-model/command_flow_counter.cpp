@@ -7,15 +7,15 @@
 namespace cx::commands {
 namespace {
 
-/** Lowest number from which `count` are free; 0: none. */
+/** Lowest multiple of `count` from which `count` numbers are free; 0: none. */
 std::uint32_t FreeRun(const Objects &objects, std::uint32_t count)
 {
-    std::uint32_t first = 1;
+    std::uint32_t first = kCounterBulk;
 
     for (const auto &[start, size] : objects.counter_bulks) {
-        if (start - first >= count)
+        if (start >= first && start - first >= count)
             return first;
-        first = start + size;
+        first = (start + size + count - 1) / count * count;
     }
     return (1U << kLogMaxFlowCounters) - first >= count ? first : 0;
 }
@@ -76,7 +76,10 @@ bool QueryFlowCounter(Call &call)
         return call.Refuse(Status::kLimit, "num_of_counters {}", count);
     if (call.out.size() < kList + count * kEach)
         return call.Refuse(Status::kBadOutputLength, "output of {} bytes for {} counters", call.out.size(), count);
-    if (!call.objects.flow_counters.contains(first))
+    /* A range may begin before the first counter, which the driver rounds down to a multiple of 4. */
+    const auto next = call.objects.flow_counters.lower_bound(first);
+
+    if (next == call.objects.flow_counters.end() || next->first - first >= count)
         return call.Refuse(Status::kBadResource, "flow_counter_id {:#x}", first);
     for (std::uint32_t index = 0; index < count; index++) {
         FlowCounter *counter = Find(call.objects.flow_counters, first + index);

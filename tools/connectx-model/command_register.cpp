@@ -92,13 +92,13 @@ bool Ptys(Access &access)
 
     if (!CheckPort(access, REG_IN(ptys_reg, local_port)))
         return false;
-    if (REG_IN(ptys_reg, proto_mask) != kEthernet)
-        return access.call.Refuse(Status::kBadParameter, "PTYS proto_mask {}", REG_IN(ptys_reg, proto_mask));
+    REG_OUT(ptys_reg, local_port, kPort);
+    REG_OUT(ptys_reg, proto_mask, REG_IN(ptys_reg, proto_mask));
+    if ((REG_IN(ptys_reg, proto_mask) & kEthernet) == 0)
+        return true; /* of other protocols there is nothing */
     if (access.write && REG_IN(ptys_reg, eth_proto_admin) != k100GBaseCr4)
         return access.call.Refuse(Status::kBadParameter, "PTYS eth_proto_admin {:#x}",
                                   REG_IN(ptys_reg, eth_proto_admin));
-    REG_OUT(ptys_reg, local_port, kPort);
-    REG_OUT(ptys_reg, proto_mask, kEthernet);
     REG_OUT(ptys_reg, eth_proto_capability, k100GBaseCr4);
     REG_OUT(ptys_reg, eth_proto_admin, k100GBaseCr4);
     REG_OUT(ptys_reg, eth_proto_oper, objects.link_up && objects.admin_up ? k100GBaseCr4 : 0);

@@ -81,6 +81,7 @@ constexpr Field kModifyCq[] = {
     IN(modify_cq, cqn),
     IN(modify_cq, modify_field_select_resize_field_select),
     IN(modify_cq, cq_context.oi),
+    IN(modify_cq, cq_context.cq_period_mode),
     IN(modify_cq, cq_context.cq_period),
     IN(modify_cq, cq_context.cq_max_count),
 };
@@ -129,7 +130,8 @@ constexpr Field kCreateTir[] = { IN(create_tir, ctx.disp_type), IN(create_tir, c
                                  TIR_HASH(create_tir) };
 constexpr Field kQueryTir[] = { IN(query_tir, tirn) };
 constexpr Field kModifyTir[] = { IN(modify_tir, tirn), IN(modify_tir, bitmask.self_lb_en),
-                                 IN(modify_tir, bitmask.hash), TIR_HASH(modify_tir) };
+                                 IN(modify_tir, bitmask.hash), IN(modify_tir, bitmask.packet_merge),
+                                 TIR_HASH(modify_tir) };
 constexpr Field kDestroyTir[] = { IN(destroy_tir, tirn) };
 
 constexpr Field kCreateFlowTable[] = {

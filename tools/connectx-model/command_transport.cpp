@@ -255,6 +255,7 @@ bool QueryTir(Call &call)
     return true;
 }
 
+/** Packets are not merged: bitmask.packet_merge may be set, with a merge of nothing. */
 bool ModifyTir(Call &call)
 {
     const auto context = CX_PART(call.in, modify_tir_in, ctx);

@@ -11,7 +11,7 @@ enum ListType : unsigned { kUnicast = 0, kMulticast = 1, kVlan = 2 };
 constexpr unsigned kMinMtu = 68;
 constexpr unsigned kMaxMtu = 9978;
 /* states of a vport, as the commands have them */
-enum VportState : unsigned { kDown = 0, kUp = 1 };
+enum VportState : unsigned { kDown = 0, kUp = 1, kAuto = 2 }; /* automatic: as the port is */
 
 constexpr Field kListEntry = { 0, 64 };
 
@@ -202,12 +202,13 @@ bool QueryVnicEnv(Call &call)
 
 bool ModifyVportState(Call &call)
 {
-    const bool up = CX_IN(call, modify_vport_state_in, admin_state) == kUp;
+    const std::uint32_t state = CX_IN(call, modify_vport_state_in, admin_state);
+    const bool up = state != kDown;
 
     if (call.op_mod != ifc::MLX5_VPORT_STATE_OP_MOD_VNIC_VPORT && call.op_mod != ifc::MLX5_VPORT_STATE_OP_MOD_UPLINK)
         return call.Refuse(Status::kBadParameter, "op_mod {}", call.op_mod);
-    if (CX_IN(call, modify_vport_state_in, admin_state) > kUp)
-        return call.Refuse(Status::kBadParameter, "admin_state {}", CX_IN(call, modify_vport_state_in, admin_state));
+    if (state > kAuto)
+        return call.Refuse(Status::kBadParameter, "admin_state {}", state);
     if (up != call.objects.admin_up) {
         call.objects.admin_up = up;
         if (call.objects.link_up)

@@ -219,9 +219,10 @@ bool CreateSq(Call &call)
         return call.Refuse(Status::kBadParameter, "wq_type {} of an SQ", CX_GET(wq, wq, wq_type));
     if (CX_GET(context, sqc, state) != 0)
         return call.Refuse(Status::kBadParameter, "state {} of a new SQ", CX_GET(context, sqc, state));
-    if (CX_GET(context, sqc, tis_lst_sz) != 1)
+    /* none: an SQ that sends no packets, for NOPs and the like */
+    if (CX_GET(context, sqc, tis_lst_sz) > 1)
         return call.Refuse(Status::kBadParameter, "tis_lst_sz {}", CX_GET(context, sqc, tis_lst_sz));
-    if (!call.objects.tises.contains(sq.tis))
+    if (CX_GET(context, sqc, tis_lst_sz) == 0 ? sq.tis != 0 : !call.objects.tises.contains(sq.tis))
         return call.Refuse(Status::kBadResource, "tis_num_0 {:#x}", sq.tis);
     if (!call.objects.cqs.contains(sq.cq))
         return call.Refuse(Status::kBadResource, "cqn {:#x}", sq.cq);
@@ -255,7 +256,7 @@ bool QuerySq(Call &call)
     CX_SET(context, sqc, state, static_cast<unsigned>(sq->state));
     CX_SET(context, sqc, min_wqe_inline_mode, sq->min_inline_mode);
     CX_SET(context, sqc, cqn, sq->cq);
-    CX_SET(context, sqc, tis_lst_sz, 1);
+    CX_SET(context, sqc, tis_lst_sz, sq->tis != 0);
     CX_SET(context, sqc, tis_num_0, sq->tis);
     WriteWq(wq, sq->ring, kCyclic, sq->pd, sq->doorbell_record);
     CX_SET(wq, wq, uar_page, sq->uar);

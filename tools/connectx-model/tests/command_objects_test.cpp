@@ -336,7 +336,7 @@ TEST_F(ObjectsTest, Tir)
     ASSERT_TRUE(driver.Run(modify).Ok());
     EXPECT_REFUSED(modify, modify_tir_in, ctx.rx_hash_fn, 0, Status::kBadParameter);
     EXPECT_REFUSED(modify, modify_tir_in, tirn, 99, Status::kBadResource);
-    EXPECT_REFUSED(modify, modify_tir_in, bitmask.packet_merge, 1, Status::kBadParameter);
+    EXPECT_REFUSED(modify, modify_tir_in, ctx.packet_merge_mask, 1, Status::kBadParameter);
 
     const Reply reply = driver.RunOn(ifc::MLX5_CMD_OP_QUERY_TIR, tir, CX_SIZE(query_tir_out));
 
