@@ -159,7 +159,7 @@ void DataPath::CqDoorbell(std::uint32_t first, std::uint32_t second)
     trace_.Note("CQ {}: armed{}, consumer {}, sequence {}", number, solicited ? " solicited" : "", consumer, sequence);
     if (cq.state == CqState::kError)
         return;
-    /* The driver counts the sequence up with each event: this was written before it saw the last one, which tells it all. */
+    /* The driver counts up with each event: this was written before it saw the last one, which tells it all. */
     if (cq.state == CqState::kFiring && cq.events_sent != 0 && sequence == cq.arm_sequence)
         return;
     const std::uint32_t pending = (cq.producer - consumer) & kIndexMask;

@@ -228,10 +228,10 @@ TEST_F(SteeringTest, MissesGoToTheMissTableOrNowhere)
     AddTable(2);
     AddGroup(2, 1, 0, 0, {});
     AddEntry(2, 1, 0, {}, {To(2)});
+    objects.tables[1].miss_table = 2; /* which counts only with the action */
     EXPECT_EQ(Where(tcp), 0U);
     EXPECT_EQ(Drops(), 1U);
     objects.tables[1].miss_action = 1;
-    objects.tables[1].miss_table = 2;
     EXPECT_EQ(Where(tcp), 100U);
     objects.tables[1].miss_table = 3;
     EXPECT_EQ(Where(tcp), 0U) << "not there";
