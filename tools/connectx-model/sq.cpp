@@ -11,7 +11,7 @@ namespace {
 
 /* One queue's share of a turn of the event loop. */
 constexpr unsigned kWqesPerTurn = 64;
-constexpr std::uint64_t kBytesPerTurn = 256 * 1024;
+constexpr std::uint64_t kBytesPerTurn = std::uint64_t{256} * 1024;
 
 } // namespace
 

@@ -129,6 +129,7 @@ std::vector<SteeringIndex::Group> SteeringIndex::Build(const FlowTable &table)
         found->second.entries.try_emplace(Masked(value, found->second.mask), index); /* the lowest index stays */
     }
     std::vector<Group> in_order;
+    in_order.reserve(groups.size());
     for (auto &[number, group] : groups)
         in_order.push_back(std::move(group));
     std::sort(in_order.begin(), in_order.end(), [](const Group &a, const Group &b) { return a.start < b.start; });
