@@ -166,6 +166,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
     driver::Driver on(machine);
     Source source({ reinterpret_cast<const std::byte *>(data), size });
 
+    on.Run(CX_INPUT(NOP, nop)); /* takes a command timeout that is still to come */
     if (!on.BringUp())
         std::abort();
     MakeObjects(on);
