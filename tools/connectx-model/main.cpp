@@ -36,7 +36,7 @@ struct Options {
 constexpr const char *kFooter =
     "Examples:\n"
     "  connectx-model --vfio-user cx.sock --backend tap:cx0\n"
-    "    for QEMU 10.1 or later, with its memory in a shared memory-backend-memfd and\n"
+    "    for a QEMU that has vfio-user-pci, with its memory in a shared memory-backend-memfd and\n"
     "    -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"cx.sock\"}}'\n"
     "  connectx-model --virtio-pcidev cx.sock --backend listen:wire.sock\n"
     "    for User Mode Linux with virtio_uml.device=cx.sock:1234\n"
