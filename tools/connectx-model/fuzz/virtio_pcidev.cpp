@@ -91,7 +91,7 @@ public:
             break;
         }
         case 5: { /* an access as a driver makes it: header and data in one part, the answer in another */
-            const auto bytes = input.Bytes(std::min(input.Byte() % 96, 96));
+            const auto bytes = input.Bytes(input.Byte() % 96U);
 
             std::ranges::copy(bytes, bytes_ + 2048);
             PutDescriptor(0, 2048, static_cast<std::uint32_t>(bytes.size()), 1, 1);
