@@ -129,12 +129,14 @@ void EventLoop::RunOnce(Clock::duration at_most)
         throw std::system_error(errno, std::generic_category(), "cannot wait for events");
     RunTimers();
     for (int i = 0; i < count; ++i) {
-        const auto watcher = watchers_.find(events[static_cast<std::size_t>(i)].data.u64);
+        const epoll_event event = events[static_cast<std::size_t>(i)];
+        const std::uint64_t number = event.data.u64; /* a copy: the structure is packed, its members have no alignment */
+        const auto watcher = watchers_.find(number);
 
         if (watcher == watchers_.end())
             continue;
         const std::shared_ptr<Watcher> kept = watcher->second; /* the action may end its own watch */
-        kept->action(events[static_cast<std::size_t>(i)].events);
+        kept->action(event.events);
     }
 }
 
