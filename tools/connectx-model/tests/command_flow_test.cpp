@@ -48,7 +48,7 @@ TEST_F(FlowTest, Tables)
 {
     const Bytes good = driver.TableInput(64);
 
-    EXPECT_REFUSED(good, create_flow_table_in, flow_table_context.level, 65, Status::kLimit);
+    EXPECT_REFUSED(good, create_flow_table_in, flow_table_context.level, 129, Status::kLimit);
     EXPECT_REFUSED(good, create_flow_table_in, flow_table_context.log_size, 31, Status::kLimit);
     EXPECT_REFUSED(good, create_flow_table_in, table_type, 1, Status::kBadParameter);
     EXPECT_REFUSED(good, create_flow_table_in, flow_table_context.table_miss_action, 2, Status::kBadParameter);
