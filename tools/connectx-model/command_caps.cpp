@@ -38,6 +38,8 @@ constexpr Capability kGeneral[] = {
     GENERAL(eth_net_offloads, 1),
     GENERAL(cq_oi, 1),
     GENERAL(cq_moderation, 1),
+    /* cq_period_mode_modify, the bit behind: newer headers alone name it, and newer drivers moderate only with it */
+    { { CX_FIELD(cmd_hca_cap, cq_moderation).at + 1, 1 }, 1, 1 },
     GENERAL(cq_period_start_from_cqe, 1),
     GENERAL(modify_rq_counter_set_id, 1),
     GENERAL(uar_sz, 5), /* log2 of the BAR in MiB */

@@ -16,8 +16,14 @@ constexpr std::uint32_t kFirstCq = 0x40;
 /** Values of cqc.cqe_sz: enum of linux/mlx5/cq.h. */
 enum CqeSize : unsigned { kStride64 = 0, kStride128 = 1, kStride128Padded = 2 };
 
-/** Bits of modify_field_select, as MLX5_CQ_MODIFY_* of linux/mlx5/cq.h has them; the last is of newer headers only. */
-enum ModifyCqField : std::uint32_t { kModifyPeriod = 1, kModifyCount = 2, kModifyOverrun = 4, kModifyEq = 8 };
+/** Bits of modify_field_select, as MLX5_CQ_MODIFY_* of linux/mlx5/cq.h has them; the last two are of newer headers only. */
+enum ModifyCqField : std::uint32_t {
+    kModifyPeriod = 1,
+    kModifyCount = 2,
+    kModifyOverrun = 4,
+    kModifyEq = 8,
+    kModifyPeriodMode = 16
+};
 
 /** An event other than a completion that both masks have, or 0. */
 unsigned CommonEvent(const std::array<std::uint64_t, 4> &one, const std::array<std::uint64_t, 4> &other)
@@ -183,14 +189,17 @@ bool ModifyCq(Call &call)
     const auto context = CX_PART(call.in, modify_cq_in, cq_context);
     const std::uint32_t number = CX_IN(call, modify_cq_in, cqn);
     const std::uint32_t fields = CX_IN(call, modify_cq_in, modify_field_select_resize_field_select);
+    const auto period_mode = CX_GET(context, cqc, cq_period_mode);
     Cq *cq = Find(call.objects.cqs, number);
 
     if (call.op_mod != 0)
         return call.Refuse(Status::kBadParameter, "op_mod {}: CQs are not resized", call.op_mod);
     if (cq == nullptr)
         return call.Refuse(Status::kBadResource, "cqn {:#x}", number);
-    if ((fields & ~(kModifyPeriod | kModifyCount | kModifyOverrun)) != 0)
+    if ((fields & ~(kModifyPeriod | kModifyCount | kModifyOverrun | kModifyPeriodMode)) != 0)
         return call.Refuse(Status::kBadParameter, "modify_field_select {:#x}", fields);
+    if ((fields & kModifyPeriodMode) != 0 && period_mode > 1)
+        return call.Refuse(Status::kBadParameter, "cq_period_mode {}", period_mode);
     if (cq->state == CqState::kError)
         return call.Refuse(Status::kBadResourceState, "CQ {:#x} is in error", number);
     if ((fields & kModifyPeriod) != 0)
@@ -199,7 +208,9 @@ bool ModifyCq(Call &call)
         cq->max_count = static_cast<unsigned>(CX_GET(context, cqc, cq_max_count));
     if ((fields & kModifyOverrun) != 0)
         cq->ignore_overrun = CX_GET(context, cqc, oi) != 0;
-    if ((fields & (kModifyPeriod | kModifyCount)) != 0)
+    if ((fields & kModifyPeriodMode) != 0)
+        cq->period_from_cqe = period_mode == 1;
+    if ((fields & (kModifyPeriod | kModifyCount | kModifyPeriodMode)) != 0)
         call.data_path.CqModerationChanged(*cq);
     call.Say("{:#x} fields {:#x} period {} us count {}", number, fields, cq->period_us, cq->max_count);
     return true;

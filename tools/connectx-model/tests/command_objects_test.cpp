@@ -124,19 +124,22 @@ TEST_F(ObjectsTest, Cq)
     Bytes modify = CX_INPUT(MODIFY_CQ, modify_cq);
 
     CX_SET(In(modify), modify_cq_in, cqn, made);
-    CX_SET(In(modify), modify_cq_in, modify_field_select_resize_field_select, 3);
+    CX_SET(In(modify), modify_cq_in, modify_field_select_resize_field_select, 0x13);
     CX_SET(In(modify), modify_cq_in, cq_context.cq_period, 256);
     CX_SET(In(modify), modify_cq_in, cq_context.cq_max_count, 128);
+    CX_SET(In(modify), modify_cq_in, cq_context.cq_period_mode, 1);
     ASSERT_TRUE(driver.Run(modify).Ok());
     EXPECT_REFUSED(modify, modify_cq_in, cqn, 0xffffff, Status::kBadResource);
     EXPECT_REFUSED(modify, modify_cq_in, op_mod, 1, Status::kBadParameter);
     EXPECT_REFUSED(modify, modify_cq_in, modify_field_select_resize_field_select, 8, Status::kBadParameter);
+    EXPECT_REFUSED(modify, modify_cq_in, cq_context.cq_period_mode, 2, Status::kBadParameter);
 
     const Reply reply = driver.RunOn(ifc::MLX5_CMD_OP_QUERY_CQ, made, CX_SIZE(query_cq_out) + 8);
 
     ASSERT_TRUE(reply.Ok());
     EXPECT_EQ(CX_GET(Out(reply.out), query_cq_out, cq_context.cq_period), 256U);
     EXPECT_EQ(CX_GET(Out(reply.out), query_cq_out, cq_context.cq_max_count), 128U);
+    EXPECT_EQ(CX_GET(Out(reply.out), query_cq_out, cq_context.cq_period_mode), 1U);
     EXPECT_EQ(CX_GET(Out(reply.out), query_cq_out, cq_context.log_cq_size), 6U);
 }
 
