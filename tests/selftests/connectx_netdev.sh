@@ -81,7 +81,7 @@ counters_move() {
 }
 
 ring_sizes() {
-	on_a ethtool -G "$IF_A" rx 256 tx 512 && on_a ethtool -g "$IF_A" | tail -5 | tee "$scratch/ring" &&
+	on_a ethtool -G "$IF_A" rx 256 tx 512 && on_a ethtool -g "$IF_A" | sed '1,/Current/d' | tee "$scratch/ring" &&
 		grep -Eq '^RX:\s+256$' "$scratch/ring" && grep -Eq '^TX:\s+512$' "$scratch/ring" && links_are_up &&
 		pings 20 $IP4_B
 }
@@ -112,6 +112,19 @@ offloads() {
 	done
 }
 
+has_no_carrier() { ! has_carrier "$@"; }
+
+# The card loses its link and finds it again.
+pull_the_cable() {
+	card 0 fault link-down && patiently 20 has_no_carrier "$NS_A" "$IF_A" && ! pings 1 -w 2 $IP4_B || return
+	card 0 fault link-up && links_are_up && pings 20 $IP4_B
+}
+
+# What the card says of itself, by its control socket.
+tells_its_state() {
+	card 0 status | tee "$scratch/status" && grep -q '"card":{' "$scratch/status" && ! card 0 dance
+}
+
 reload() {
 	rmmod mlx5_core && plug && links_are_up && pings 20 $IP4_B
 }
@@ -119,7 +132,7 @@ reload() {
 trap cleanup EXIT
 ip netns add "$NS_A" && ip netns add "$NS_B" || fail_all "cannot make namespaces"
 echo "# Linux $(uname -r)"
-plan $((16 + cycles + 1))
+plan $((18 + cycles + 1))
 check "mlx5_core makes two netdevs" plug || finish
 check "both are mlx5_core's" is_mlx5
 check "the links come up" links_are_up
@@ -136,6 +149,8 @@ check "counters of ethtool -S" counters_move
 check "ring sizes, ethtool -G" ring_sizes
 check "moderation, ethtool -C" moderation
 check "channels, ethtool -L" channels
+check "the cable pulled and plugged" pull_the_cable
+check "status of the card" tells_its_state
 for cycle in $(seq $cycles); do
 	check "unload, load, ping, $cycle of $cycles" reload
 done
