@@ -178,13 +178,14 @@ void VirtioPcidev::Closed(std::string_view reason)
 void VirtioPcidev::Receive(std::span<const std::byte> message, Descriptors descriptors)
 {
     const Header header = Take<Header>(message).value_or(Header{});
-    const bool acknowledge = (header.flags & kFlagsNeedReply) != 0 && (protocol_features_ & kReplyAck) != 0;
 
     if ((header.flags & kVersionMask) != kFlagsVersion || (header.flags & kFlagsReply) != 0) {
         guest_->Close("a message of another version, or a reply where only requests are expected");
         return;
     }
     const Result result = Execute(header.request, message.subspan(sizeof(Header)), std::move(descriptors));
+    /* UML asks for it from the request on that sets the feature */
+    const bool acknowledge = (header.flags & kFlagsNeedReply) != 0 && (protocol_features_ & kReplyAck) != 0;
     if (!result.done) {
         ++refused_;
         trace_.Complain("virtio-pcidev: request {} with {} bytes refused", header.request, header.size);
