@@ -250,7 +250,9 @@ Cards::Cards(const CardSetup &setup) : state_(std::make_unique<State>())
             try {
                 state->AnswerRequests();
             } catch (const std::exception &error) {
+                /* once: it would be the same the next time */
                 Say(error.what());
+                return;
             }
             std::this_thread::sleep_for(kPause);
         }

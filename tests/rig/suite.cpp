@@ -158,12 +158,15 @@ struct JobResult {
         return cards.empty() ? std::string() : cards.front().what;
     }
 
-    /* The script's, the first that is not 0. */
+    /* The script's; of several, the first failure, or else a skip. */
     int Status() const
     {
-        const auto bad = std::ranges::find_if(guests, [](const Outcome &guest) { return guest.status != 0; });
+        int status = 0;
 
-        return bad == guests.end() ? 0 : bad->status;
+        for (const Outcome &guest : guests)
+            if (guest.status != 0 && (status == 0 || status == kKtapSkip))
+                status = guest.status;
+        return status;
     }
 
     /* The ends of the logs, for people to read after a failure. */
