@@ -22,6 +22,7 @@
 
 #include "rocev2.h"
 #include "ah.h"
+#include "attach.h"
 #include "cq.h"
 #include "mcast.h"
 #include "mr.h"
@@ -225,14 +226,41 @@ static int rocev2_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *
 	return 0;
 }
 
+/* the GID table has gained or lost an entry with this address */
+static void attach_gid_changed(struct rocev2_dev *dev, const union ib_gid *gid)
+{
+	bool local;
+
+	mutex_lock(&dev->attach_lock);
+	if (dev->attach_ops) {
+		rcu_read_lock();
+		local = rocev2_gid_is_local(dev, gid);
+		rcu_read_unlock();
+		if (local)
+			dev->attach_ops->gid_add(dev->attach, gid);
+		else
+			dev->attach_ops->gid_del(dev->attach, gid);
+	}
+	mutex_unlock(&dev->attach_lock);
+}
+
 static int rocev2_add_gid(const struct ib_gid_attr *attr, void **context)
 {
-	return rocev2_gid_add(to_rocev2_dev(attr->device), &attr->gid);
+	struct rocev2_dev *dev = to_rocev2_dev(attr->device);
+	int ret;
+
+	ret = rocev2_gid_add(dev, &attr->gid);
+	if (!ret)
+		attach_gid_changed(dev, &attr->gid);
+	return ret;
 }
 
 static int rocev2_del_gid(const struct ib_gid_attr *attr, void **context)
 {
-	rocev2_gid_del(to_rocev2_dev(attr->device), &attr->gid);
+	struct rocev2_dev *dev = to_rocev2_dev(attr->device);
+
+	rocev2_gid_del(dev, &attr->gid);
+	attach_gid_changed(dev, &attr->gid);
 	return 0;
 }
 
@@ -255,6 +283,19 @@ static void rocev2_disassociate_ucontext(struct ib_ucontext *ibuc)
 {
 }
 
+/* the core may let go of GIDs later still: nobody is told then */
+static void attach_gone(struct rocev2_dev *dev)
+{
+	const struct rocev2_attach_ops *ops;
+
+	mutex_lock(&dev->attach_lock);
+	ops = dev->attach_ops;
+	dev->attach_ops = NULL;
+	mutex_unlock(&dev->attach_lock);
+	if (ops)
+		ops->gone(dev->attach, READ_ONCE(dev->gone) == ROCEV2_GONE_NETDEV);
+}
+
 static void rocev2_dealloc_driver(struct ib_device *ibdev)
 {
 	struct rocev2_dev *dev = to_rocev2_dev(ibdev);
@@ -271,12 +312,16 @@ static void rocev2_dealloc_driver(struct ib_device *ibdev)
 	case ROCEV2_GONE_MODULE:
 		ibdev_notice(ibdev, "link removed: rocev2 is unloaded\n");
 		break;
+	case ROCEV2_GONE_ATTACH:
+		ibdev_notice(ibdev, "link removed: its card was unbound or reset\n");
+		break;
 	case ROCEV2_GONE_UNKNOWN:
 		ibdev_notice(ibdev,
 			     "link removed (by `rdma link del`, or because rdma_rxe was unloaded, which takes all devices of its driver id)\n");
 		break;
 	}
 
+	attach_gone(dev);
 	rocev2_netdev_detach(dev);
 	if (dev->rxqs)
 		rocev2_rxqs_exit(dev);
@@ -289,6 +334,7 @@ static void rocev2_dealloc_driver(struct ib_device *ibdev)
 	xa_destroy(&dev->ahs);
 	ida_destroy(&dev->srq_nums);
 	xa_destroy(&dev->counter_sets);
+	mutex_destroy(&dev->attach_lock);
 	free_percpu(dev->counters);
 }
 
@@ -389,19 +435,7 @@ static const struct ib_device_ops rocev2_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, rocev2_ucontext, ibuc),
 };
 
-/**
- * rocev2_device_add() - make a link: `rdma link add NAME type rocev2 netdev NDEV`
- * @name: of the ib_device
- * @ndev: the netdev, held by the caller
- *
- * The device belongs to the network namespace of @ndev, in both modes of
- * `rdma system set netns`.
- *
- * Context: process, without RTNL.
- *
- * Return: 0 or a negative errno.
- */
-int rocev2_device_add(const char *name, struct net_device *ndev)
+static struct rocev2_dev *link_alloc(struct net_device *ndev)
 {
 	struct rocev2_dev *dev;
 	struct ib_device *ibdev;
@@ -409,10 +443,11 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 
 	dev = ib_alloc_device_with_net(rocev2_dev, ibdev, dev_net(ndev));
 	if (!dev)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	ibdev = &dev->ibdev;
 
 	INIT_LIST_HEAD(&dev->links_node);
+	mutex_init(&dev->attach_lock);
 	spin_lock_init(&dev->gid_lock);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
@@ -429,7 +464,6 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 	strscpy(ibdev->node_desc, "rocev2", sizeof(ibdev->node_desc));
 	addrconf_addr_eui48((u8 *)&ibdev->node_guid, ndev->dev_addr);
 	ib_set_device_ops(ibdev, &rocev2_ops);
-	ib_mark_name_assigned_by_user(ibdev);
 
 	ret = rocev2_mrs_init(dev);
 	if (ret)
@@ -442,6 +476,20 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 	ret = rocev2_rxqs_init(dev);
 	if (ret)
 		goto err_dealloc;
+	return dev;
+
+err_dealloc:
+	WRITE_ONCE(dev->gone, ROCEV2_GONE_FAILED);
+	ib_dealloc_device(ibdev);
+	return ERR_PTR(ret);
+}
+
+/* @dev is consumed on failure */
+static int link_register(struct rocev2_dev *dev, const char *name, struct net_device *ndev)
+{
+	struct ib_device *ibdev = &dev->ibdev;
+	int ret;
+
 	ret = rocev2_netdev_attach(dev, ndev);
 	if (ret)
 		goto err_dealloc;
@@ -465,3 +513,79 @@ err_dealloc:
 	ib_dealloc_device(ibdev);
 	return ret;
 }
+
+/**
+ * rocev2_device_add() - make a link: `rdma link add NAME type rocev2 netdev NDEV`
+ * @name: of the ib_device
+ * @ndev: the netdev, held by the caller
+ *
+ * The device belongs to the network namespace of @ndev, in both modes of
+ * `rdma system set netns`.
+ *
+ * Context: process, without RTNL.
+ *
+ * Return: 0 or a negative errno.
+ */
+int rocev2_device_add(const char *name, struct net_device *ndev)
+{
+	struct rocev2_dev *dev;
+
+	dev = link_alloc(ndev);
+	if (IS_ERR(dev))
+		return PTR_ERR(dev);
+	ib_mark_name_assigned_by_user(&dev->ibdev);
+	return link_register(dev, name, ndev);
+}
+
+/**
+ * rocev2_attach_add() - make a link that has receive queues of its own
+ * @ndev: the netdev, held by the caller
+ * @numa_node: of the card
+ * @ops: what it tells @attach
+ * @attach: passed to @ops; the addresses are told before this returns
+ *
+ * The link gets the next free name rocev2_N. Packets are handed to it by rocev2_rx(), from
+ * when this returns until @ops->gone is called.
+ *
+ * Context: process, without RTNL.
+ *
+ * Return: the link, with its memory held until rocev2_attach_del(), or an ERR_PTR().
+ */
+struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, int numa_node,
+				     const struct rocev2_attach_ops *ops, void *attach)
+{
+	struct rocev2_dev *dev;
+	int ret;
+
+	dev = link_alloc(ndev);
+	if (IS_ERR(dev))
+		return dev;
+	set_dev_node(&dev->ibdev.dev, numa_node);
+	dev->attach_ops = ops;
+	dev->attach = attach;
+	get_device(&dev->ibdev.dev);
+	ret = link_register(dev, "rocev2_%d", ndev);
+	if (ret) {
+		put_device(&dev->ibdev.dev);
+		return ERR_PTR(ret);
+	}
+	return dev;
+}
+EXPORT_SYMBOL_GPL(rocev2_attach_add);
+
+/**
+ * rocev2_attach_del() - remove a link of rocev2_attach_add(), if it is still there
+ * @dev: the link; its memory is no longer held
+ *
+ * On return @ops->gone has been called and has returned.
+ *
+ * Context: process, without RTNL.
+ */
+void rocev2_attach_del(struct rocev2_dev *dev)
+{
+	cmpxchg(&dev->gone, ROCEV2_GONE_UNKNOWN, ROCEV2_GONE_ATTACH);
+	/* waits for whoever else unregisters it just now */
+	ib_unregister_device(&dev->ibdev);
+	put_device(&dev->ibdev.dev);
+}
+EXPORT_SYMBOL_GPL(rocev2_attach_del);

@@ -8,6 +8,7 @@
 
 #include <linux/idr.h>
 #include <linux/jhash.h>
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
 #include <linux/rcupdate.h>
@@ -69,6 +70,7 @@ enum rocev2_gone {
 	ROCEV2_GONE_DELLINK,
 	ROCEV2_GONE_NETDEV,
 	ROCEV2_GONE_MODULE,
+	ROCEV2_GONE_ATTACH,	/* its native attach has let go */
 	ROCEV2_GONE_FAILED,	/* it was never a link */
 };
 
@@ -83,6 +85,9 @@ enum rocev2_gone {
  * @gone: why the link is going away
  * @port_state: the state last told by an event (RTNL)
  * @port_cap_flags: what ib_modify_port() has set
+ * @attach_lock: serializes what @attach_ops are told of addresses; inside the core's GID lock
+ * @attach_ops: the native attach, see attach.h; NULL: none, or it knows that the link is gone
+ * @attach: passed to them
  * @qps: QPN to struct rocev2_qp; readers under RCU
  * @next_qpn: where the cyclic QPN search goes on
  * @mrs: key index (key >> 8) to struct rocev2_mr, region or window; readers under RCU
@@ -118,6 +123,10 @@ struct rocev2_dev {
 	enum rocev2_gone		gone;
 	enum ib_port_state		port_state;
 	u32				port_cap_flags;
+
+	struct mutex			attach_lock;
+	const struct rocev2_attach_ops	*attach_ops;
+	void				*attach;
 
 	struct xarray			qps;
 	u32				next_qpn;

@@ -4,6 +4,8 @@
  * packet arrives and only finds out whose it is; rocev2_rx_packet() runs in the
  * QP's owner and does everything else.
  */
+#include <linux/export.h>
+
 #include "comp.h"
 #include "mcast.h"
 #include "psn.h"
@@ -80,6 +82,7 @@ void rocev2_rx(struct rocev2_dev *dev, struct rocev2_rx_buf *buf)
 	if (verdict == ROCEV2_RX_DROP)
 		rocev2_rx_refuse(dev, buf, buf->reason);
 }
+EXPORT_SYMBOL_GPL(rocev2_rx);
 
 enum rocev2_rx_verdict rocev2_rx_keep(struct list_head *ahead, struct rocev2_rx_buf *buf, u32 due)
 {

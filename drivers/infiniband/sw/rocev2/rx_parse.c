@@ -5,6 +5,7 @@
  * bottom halves off. Nothing here trusts a length of the packet before it was
  * held against what was received.
  */
+#include <linux/export.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -85,6 +86,7 @@ bool rocev2_rx_is_ours(struct rocev2_dev *dev, __be16 protocol, const void *ip, 
 	return len >= l4 + sizeof(*uh) && uh->dest == htons(ROCEV2_UDP_DPORT) &&
 	       rocev2_gid_is_local(dev, &gid);
 }
+EXPORT_SYMBOL_GPL(rocev2_rx_is_ours);
 
 /* the lengths are checked before anything behind them is read */
 static enum rocev2_rx_verdict parse_ipv4(struct rocev2_rx_buf *buf, u32 *ip_len)
