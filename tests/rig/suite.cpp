@@ -84,9 +84,10 @@ uml-*kasan) while sleep 0.2; do :; done & ;;
 esac
 {3}
 status=$?
-if grep -q '^rocev2 ' /proc/modules; then
-    rmmod rocev2 || {{ echo 'rocev2 cannot be unloaded after the test'; [ $status != 0 ] || status=98; }}
-fi
+for module in rocev2_mlx5 rocev2; do
+    grep -q "^$module " /proc/modules || continue
+    rmmod $module || {{ echo "$module cannot be unloaded after the test"; [ $status != 0 ] || status=98; }}
+done
 if [ -e $leaks ]; then
     find_leaks
     # Not what the kernel made while it booted: UML has places that the scan does not look at.
@@ -389,7 +390,7 @@ Totals &Totals::operator+=(const Totals &other)
 Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vector<Test> &tests)
 {
     /* They take minutes to build: only where a test wants one. */
-    const std::regex kStartsProgram(R"re("\$\(dirname "\$0"\)/(?!(lib|cards)\.sh))re");
+    const std::regex kStartsProgram(R"re("\$\(dirname "\$0"\)/(?![a-z]+\.sh))re");
     const bool programs = std::ranges::any_of(tests, [&](const Test &test) {
         return std::regex_search(ReadFile(options.checkout / "tests/selftests" / test.name), kStartsProgram);
     });
