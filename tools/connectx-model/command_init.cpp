@@ -3,10 +3,14 @@
 #include "command_call.hpp"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 namespace cx::commands {
 namespace {
+
+/** What the card asks for in all, before it is initialized; it asks for none later. */
+constexpr std::uint32_t kAllPages = kBootPages + kInitPages;
 
 constexpr std::uint32_t kSupportedIssi = 0x3; /* bit n: version n */
 constexpr Field kPageAddress = { 0, 64 };
@@ -29,20 +33,21 @@ bool GivePages(Call &call)
 {
     const std::uint32_t count = CX_IN(call, manage_pages_in, input_num_entries);
     constexpr std::size_t kList = CX_AT(manage_pages_in, pas);
-    std::vector<std::uint64_t> pages;
+    std::set<std::uint64_t> pages;
 
     if (call.in.size() < kList || (call.in.size() - kList) / 8 < count)
         return call.Refuse(Status::kBadInputLength, "input of {} bytes for {} pages", call.in.size(), count);
+    if (count > Wanted(call, kAllPages))
+        return call.Refuse(Status::kLimit, "{} pages given, {} are wanted", count, Wanted(call, kAllPages));
     for (std::uint32_t index = 0; index < count; index++) {
         const std::uint64_t page = GetField(call.in.subspan(kList + index * 8, 8), kPageAddress);
 
         if (page == 0 || page % kPageSize != 0)
             return call.Refuse(Status::kBadParameter, "page {:#x} is not aligned", page);
-        if (call.objects.pages_given.contains(page) || std::find(pages.begin(), pages.end(), page) != pages.end())
+        if (call.objects.pages_given.contains(page) || !pages.insert(page).second)
             return call.Refuse(Status::kBadParameter, "page {:#x} is given twice", page);
-        pages.push_back(page);
     }
-    call.objects.pages_given.insert(pages.begin(), pages.end());
+    call.objects.pages_given.merge(pages);
     call.Say("given {}, {} held", count, call.objects.pages_given.size());
     return true;
 }
@@ -54,7 +59,7 @@ bool ReturnPages(Call &call)
     constexpr std::size_t kList = CX_AT(manage_pages_out, pas);
     const std::size_t room = call.out.size() > kList ? (call.out.size() - kList) / 8 : 0;
     const std::size_t held = call.objects.pages_given.size();
-    const std::size_t keep = call.objects.function == FunctionState::kInitialized ? kBootPages + kInitPages : 0;
+    const std::size_t keep = call.objects.function == FunctionState::kInitialized ? kAllPages : 0;
     const std::size_t count = std::min({ std::size_t{ asked }, room, held > keep ? held - keep : 0 });
 
     for (std::size_t index = 0; index < count; index++) {
@@ -160,7 +165,7 @@ bool QueryPages(Call &call)
     if (call.op_mod == ifc::MLX5_QUERY_PAGES_IN_OP_MOD_BOOT_PAGES)
         pages = Wanted(call, kBootPages);
     else if (call.op_mod == ifc::MLX5_QUERY_PAGES_IN_OP_MOD_INIT_PAGES)
-        pages = Wanted(call, kBootPages + kInitPages);
+        pages = Wanted(call, kAllPages);
     else if (call.op_mod != ifc::MLX5_QUERY_PAGES_IN_OP_MOD_REGULAR_PAGES)
         return call.Refuse(Status::kBadParameter, "op_mod {}", call.op_mod);
     CX_OUT(call, query_pages_out, num_pages, pages);
@@ -224,7 +229,7 @@ bool SetHcaCap(Call &call)
 
 bool InitHca(Call &call)
 {
-    if (const std::uint32_t missing = Wanted(call, kBootPages + kInitPages); missing != 0)
+    if (const std::uint32_t missing = Wanted(call, kAllPages); missing != 0)
         return call.Refuse(Status::kNoResources, "{} pages are missing", missing);
     call.objects.function = FunctionState::kInitialized;
     return true;

@@ -86,13 +86,16 @@ TEST_F(CommandTest, SyndromesDifferByCheck)
     EXPECT_NE(one.syndrome, other.syndrome);
 }
 
-TEST_F(CommandTest, PagesAreChecked)
+TEST(CommandInit, PagesAreChecked)
 {
+    Machine machine;
+    Driver driver(machine);
     Bytes give = CX_INPUT(MANAGE_PAGES, manage_pages, 1, 16);
     const Field first = { CX_AT(manage_pages_in, pas) * 8, 64 };
     const Field second = { first.at + 64, 64 };
     const std::uint64_t pages = machine.Pages(2);
 
+    ASSERT_TRUE(driver.Run(CX_INPUT(ENABLE_HCA, enable_hca)).Ok());
     CX_SET(In(give), manage_pages_in, input_num_entries, 2);
     SetField(give, first, pages);
     SetField(give, second, pages + 8);
@@ -105,7 +108,6 @@ TEST_F(CommandTest, PagesAreChecked)
     CX_SET(In(give), manage_pages_in, input_num_entries, 2);
     EXPECT_TRUE(driver.Run(give).Ok());
 
-    /* an initialized function gives back the surplus only */
     Bytes take = CX_INPUT(MANAGE_PAGES, manage_pages, 2);
 
     CX_SET(In(take), manage_pages_in, input_num_entries, 10);
@@ -114,6 +116,38 @@ TEST_F(CommandTest, PagesAreChecked)
 
     EXPECT_TRUE(reply.Ok());
     EXPECT_EQ(CX_GET(Out(reply.out), manage_pages_out, output_num_entries), 2U);
+}
+
+TEST(CommandInit, NoMorePagesThanAreWanted)
+{
+    constexpr std::size_t kAll = kBootPages + kInitPages;
+    Machine machine;
+    Driver driver(machine);
+    Bytes give = CX_INPUT(MANAGE_PAGES, manage_pages, 1, (kAll + 1) * 8);
+    const std::uint64_t pages = machine.Pages(kAll + 1);
+
+    for (std::uint64_t page = 0; page <= kAll; page++)
+        SetField(give, { (CX_AT(manage_pages_in, pas) + page * 8) * 8, 64 }, pages + page * kPageSize);
+    ASSERT_TRUE(driver.Run(CX_INPUT(ENABLE_HCA, enable_hca)).Ok());
+    CX_SET(In(give), manage_pages_in, input_num_entries, kAll + 1);
+    EXPECT_TRUE(Refused(driver.Run(give), Status::kLimit));
+    CX_SET(In(give), manage_pages_in, input_num_entries, kAll);
+    EXPECT_TRUE(driver.Run(give).Ok());
+    ASSERT_TRUE(driver.Run(CX_INPUT(INIT_HCA, init_hca)).Ok());
+    give.resize(CX_SIZE(manage_pages_in) + 8);
+    SetField(give, { CX_AT(manage_pages_in, pas) * 8, 64 }, pages + kAll * kPageSize);
+    CX_SET(In(give), manage_pages_in, input_num_entries, 1);
+    EXPECT_TRUE(Refused(driver.Run(give), Status::kLimit)) << "an initialized function wants none";
+
+    /* and keeps what it has */
+    Bytes take = CX_INPUT(MANAGE_PAGES, manage_pages, 2);
+
+    CX_SET(In(take), manage_pages_in, input_num_entries, 10);
+
+    const Reply reply = driver.Run(take, CX_SIZE(manage_pages_out) + 80);
+
+    EXPECT_TRUE(reply.Ok());
+    EXPECT_EQ(CX_GET(Out(reply.out), manage_pages_out, output_num_entries), 0U);
 }
 
 TEST(CommandInit, CapabilitiesAreSetWithinTheirLimits)
