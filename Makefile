@@ -24,7 +24,8 @@ help:
 	@echo 'check-debug  all selftests on kernels with KASAN and UBSAN, and with lockdep and kmemleak; check runs a few of'
 	@echo '         them on the first'
 	@echo 'check-connectx  all selftests with modelled ConnectX cards, on all kernels; check runs the short ones on Debian kernels'
-	@echo 'unit     the unit tests alone: protocol, connectx-model'
+	@echo 'unit     the unit tests alone: protocol, connectx-model; root, for the second: it is compiled'
+	@echo '         against the cached kernel source (downloaded the first time)'
 	@echo 'style    checkpatch, sparse and W=1 builds for each kernel'
 	@echo 'clean    remove what modules and the tests made; the cache stays'
 

@@ -22,6 +22,7 @@ fs::path ConfigureModel(const fs::path &checkout)
 {
     const fs::path build = BuildDirectory(checkout) / "connectx-model";
 
+    NeedRoot(); /* the header of the kernel source comes by way of a Debian root */
     NeedPackages({"g++", "cmake", "make", "pkg-config", "libcli11-dev", "libfmt-dev", "libgtest-dev", "libpcap-dev",
                   "nlohmann-json3-dev"});
     /* One layout of commands for all guests: it only grows. -U: the source's place in the cache changes with its version. */

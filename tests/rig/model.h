@@ -6,7 +6,10 @@
 
 namespace rig {
 
-/* Its build directory, configured with the sanitizers: what a guest's driver makes it do wrong is to be seen. */
+/*
+ * Its build directory, configured with the sanitizers: what a guest's driver makes it do wrong is to be seen.
+ * Needs root.
+ */
 fs::path ConfigureModel(const fs::path &checkout);
 
 /* The program. */
