@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -26,10 +27,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kStartTime = std::chrono::seconds(30);
-/* Of a control command, and of the end of a model that was asked to end. */
+/* Of a control command. */
 constexpr auto kAnswerTime = std::chrono::seconds(10);
+/* Of a model that was asked to end: on a busy machine its sanitizers take their time to look for leaks. */
+constexpr auto kEndTime = std::chrono::seconds(60);
 constexpr auto kPause = std::chrono::milliseconds(20);
 const std::string kRequest = ".request";
+/* Of the directory of sockets; the rig's PID and a random part follow. */
+const std::string kSocketsPrefix = "rocev2-cards-";
 
 struct Card {
     std::string name;
@@ -38,6 +43,7 @@ struct Card {
     fs::path log;
     pid_t pid = -1;
     int status = -1;	/* when pid is -1 */
+    bool stuck = false;	/* it did not end when it was asked to */
 
     /* Whether it runs; its exit status is noted when it does not. */
     bool Runs()
@@ -98,6 +104,24 @@ std::string Ask(const fs::path &control, const std::string &command)
     }
     close(fd);
     return Trim(answer);
+}
+
+/* What rigs that are no more, killed before they could, have left behind. */
+void SweepSockets()
+{
+    std::error_code ignored;
+
+    for (const auto &entry : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
+        const std::string name = entry.path().filename();
+        int pid = 0;
+
+        if (!name.starts_with(kSocketsPrefix))
+            continue;
+        const char *end = name.data() + name.size();
+        const auto [after, error] = std::from_chars(name.data() + kSocketsPrefix.size(), end, pid);
+        if (error == std::errc() && after != end && *after == '-' && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH)
+            fs::remove_all(entry.path(), ignored);
+    }
 }
 
 std::string Mac(unsigned guest, unsigned number)
@@ -186,21 +210,22 @@ struct Cards::State {
         }
     }
 
-    void End(Card &card)
+    static void End(Card &card)
     {
-        const auto deadline = Clock::now() + kAnswerTime;
+        const auto deadline = Clock::now() + kEndTime;
 
         kill(card.pid, SIGTERM);
         while (card.Runs() && Clock::now() < deadline)
             std::this_thread::sleep_for(kPause);
         if (card.pid > 0) {
+            card.stuck = true;
             kill(card.pid, SIGKILL);
             card.status = Wait(card.pid);
             card.pid = -1;
         }
     }
 
-    std::string TroubleOf(Card &card)
+    static std::string TroubleOf(Card &card)
     {
         constexpr std::string_view kComplaint = "complaint: ";
         const bool ran = card.Runs();
@@ -212,6 +237,8 @@ struct Cards::State {
                 return fmt::format("card {}: {}", card.name, Trim(line));
         if (!ran)
             return fmt::format("card {} died during the test, exit status {}", card.name, card.status);
+        if (card.stuck)
+            return fmt::format("card {} did not end in {} s", card.name, kEndTime.count());
         if (card.status != 0)
             return fmt::format("card {} ended with status {}", card.name, card.status);
         return {};
@@ -220,8 +247,9 @@ struct Cards::State {
 
 Cards::Cards(const CardSetup &setup) : state_(std::make_unique<State>())
 {
-    std::string directory = (fs::temp_directory_path() / "rocev2-cards-XXXXXX").string();
+    std::string directory = (fs::temp_directory_path() / fmt::format("{}{}-XXXXXX", kSocketsPrefix, getpid())).string();
 
+    SweepSockets();
     if (mkdtemp(directory.data()) == nullptr)
         Fail("cannot make {}: {}", directory, std::strerror(errno));
     state_->setup = setup;
@@ -261,8 +289,12 @@ Cards::Cards(const CardSetup &setup) : state_(std::make_unique<State>())
 
 Cards::~Cards()
 {
-    if (state_)
-        Stop();
+    try {
+        if (state_)
+            Stop();
+    } catch (const std::exception &error) {
+        Note("cannot end the modelled cards: {}", error.what());
+    }
 }
 
 std::vector<fs::path> Cards::Sockets(unsigned guest) const
