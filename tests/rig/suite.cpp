@@ -217,7 +217,18 @@ JobResult RunJob(const Prepared &prepared, const RunOptions &options, const Job 
         }
         boot.timeout = job.timeout;
         boot.on_output = [&](const std::string &line) { on_output(guest, line); };
-        result.guests[guest] = BootGuest(boot);
+        /* However it ends, the other shall not wait for it: cards.sh looks for this file. */
+        const auto leave = [&] {
+            if (cards)
+                WriteFile(cards->Exchange() / (role + ".left"), "");
+        };
+        try {
+            result.guests[guest] = BootGuest(boot);
+        } catch (...) {
+            leave();
+            throw;
+        }
+        leave();
     };
     {
         std::vector<std::future<void>> others;
