@@ -8,7 +8,7 @@
 exchange=/run/rocev2/exchange
 
 need_cards() {
-	need ip ethtool
+	need ip ethtool dmesg
 	[ "${CARDS:-0}" -ge "$1" ] || skip_all "needs $1 modelled card(s): run it by tests/run, on a kernel with mlx5_core"
 	need_modules mlx5_core
 }
@@ -50,7 +50,11 @@ has_carrier() {
 # What the driver has to say beyond information is a fault of the card, or of the test; but for what a plain card
 # need not have: its firmware's memory for dumps, and rules of tc beyond the tables.
 driver_is_content() {
-	! dmesg -l emerg,alert,crit,err,warn | grep mlx5 | grep -v 'Failed to get valid vendor specific ID\|mlx5e_tc_post_act_init.*firmware level support is missing'
+	local known='Failed to get valid vendor specific ID'
+
+	known+='\|mlx5e_tc_post_act_init.*firmware level support is missing'
+	dmesg -l emerg,alert,crit,err,warn >"$scratch/dmesg" || return
+	! grep mlx5 "$scratch/dmesg" | grep -v "$known"
 }
 
 # card N COMMAND...: to the control socket of that card of this guest; prints its answer, a line of JSON

@@ -122,9 +122,11 @@ pull_the_cable() {
 	card 0 fault link-up && links_are_up && patiently 20 on_a ping -c 1 -W 1 $IP4_B && pings 20 $IP4_B
 }
 
-# What the card says of itself, by its control socket.
+# What the card says of itself, by its control socket, and that it does not do what it does not know.
 tells_its_state() {
-	card 0 status | tee "$scratch/status" && grep -q '"card":{' "$scratch/status" && ! card 0 dance
+	card 0 status | tee "$scratch/status" && grep -q '"card":{' "$scratch/status" || return
+	card 0 dance | tee "$scratch/refusal"
+	grep -q '^{"error":"not an order' "$scratch/refusal"
 }
 
 reload() {
