@@ -5,6 +5,7 @@
 #include "host_fixture.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 
 #include <array>
 
@@ -71,7 +72,10 @@ TEST(EventLoopTest, TimerOfNoDelayDoesNotStarveDescriptors)
     loop.Unwatch(a.Get());
 }
 
-/* Of a hundred timeouts of 50 us some must be on time to some us: none is where the timer's slack or a millisecond clock rules. */
+/*
+ * Nothing rounds up to a clock of milliseconds, and nothing is late on purpose: the best of a hundred tells, on a busy
+ * machine too.
+ */
 TEST(EventLoopTest, ShortTimersAreShort)
 {
     EventLoop loop;
@@ -86,7 +90,8 @@ TEST(EventLoopTest, ShortTimersAreShort)
         best = std::min(best, loop.Now() - start);
     }
     EXPECT_GE(best, microseconds(50));
-    EXPECT_LT(best, microseconds(95));
+    EXPECT_LT(best, milliseconds(1));
+    EXPECT_LE(prctl(PR_GET_TIMERSLACK), 1);
 }
 
 TEST(EventLoopTest, AnActionMayEndItsOwnAndOthersWatches)
