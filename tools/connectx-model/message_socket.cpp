@@ -213,6 +213,20 @@ FileDescriptor ConnectUnix(const std::string &path, int type)
     return socket;
 }
 
+namespace {
+
+/*
+ * Whether no process has the socket at `path` any more. Asked by a connect of a type that none of ours has: the kernel
+ * finds the living socket and refuses for its type, which its owner does not notice. A connect of the right type would
+ * come to it as a client, after whom it may end.
+ */
+bool IsDead(const std::string &path)
+{
+    return !ConnectUnix(path, SOCK_DGRAM) && errno == ECONNREFUSED;
+}
+
+} // namespace
+
 Listener::Listener(EventLoop &loop, std::string path, int type, Accept accept)
     : loop_(loop), path_(std::move(path)), accept_(std::move(accept))
 {
@@ -222,9 +236,7 @@ Listener::Listener(EventLoop &loop, std::string path, int type, Accept accept)
     socket_ = FileDescriptor(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket_)
         throw std::system_error(errno, std::generic_category(), "cannot make a socket");
-    /* what nobody listens at any more is an earlier process' */
-    if (lstat(path_.c_str(), &there) == 0 && S_ISSOCK(there.st_mode) && !ConnectUnix(path_, type) &&
-        errno == ECONNREFUSED)
+    if (lstat(path_.c_str(), &there) == 0 && S_ISSOCK(there.st_mode) && IsDead(path_)) /* an earlier process' */
         unlink(path_.c_str());
     if (bind(socket_.Get(), reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0 ||
         listen(socket_.Get(), 1) != 0)

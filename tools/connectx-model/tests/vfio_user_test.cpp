@@ -556,6 +556,19 @@ TEST_F(VfioUserSocketTest, ReplacesADeadSocketNotALivingOne)
     EXPECT_TRUE(ConnectUnix(path_, SOCK_STREAM));
 }
 
+TEST_F(VfioUserSocketTest, ALivingOneDoesNotNoticeTheOther)
+{
+    VfioUser server(loop_, trace_, path_, true);
+    VfioUser other(loop_, trace_, path_, false);
+
+    server.Start(function_);
+    EXPECT_THROW(other.Start(function_), std::system_error);
+    RunAll(loop_);
+    EXPECT_NE(server.Status().find("\"clients\":0"), std::string::npos);
+    EXPECT_EQ(function_.resets, 0); /* by a client that came and went, which would end it */
+    EXPECT_TRUE(ConnectUnix(path_, SOCK_STREAM));
+}
+
 TEST_F(VfioUserSocketTest, BadPathsAreErrors)
 {
     VfioUser too_long(loop_, trace_, std::string(200, 'x'), false);
