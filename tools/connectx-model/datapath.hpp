@@ -125,7 +125,8 @@ private:
     static void TakeStrides(Rq &rq, unsigned strides, Cqe &cqe);
     Syndrome Scatter(const Rq &rq, std::span<const std::byte> frame, std::size_t skip);
     bool PostReceive(Rq &rq, const Cqe &cqe);
-    void FailRq(Rq &rq, Syndrome syndrome);
+    /** False: no completion tells of it, but an event. */
+    bool FailRq(Rq &rq, Syndrome syndrome);
     void FlushRq(Rq &rq);
 
     Objects &objects_;

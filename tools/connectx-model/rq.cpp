@@ -267,16 +267,18 @@ Syndrome DataPath::Scatter(const Rq &rq, std::span<const std::byte> frame, std::
 }
 
 /* The WQE that is next completes with `syndrome`, the others are flushed. */
-void DataPath::FailRq(Rq &rq, Syndrome syndrome)
+bool DataPath::FailRq(Rq &rq, Syndrome syndrome)
 {
     rq.state = WqState::kError;
     trace_.Complain("RQ {}: error, syndrome {:#x}", rq.number, static_cast<unsigned>(syndrome));
     const std::uint16_t wqe = rq.consumed++;
     rq.stride = 0;
-    if (!PostErrorCqe(rq.cq, kCqeReceiveError, syndrome, rq.number, rq.user_index & 0xffffff, wqe))
+    const bool told = PostErrorCqe(rq.cq, kCqeReceiveError, syndrome, rq.number, rq.user_index & 0xffffff, wqe);
+    if (!told)
         PostWqEvent(kQueueRq, rq.number);
     if (rq.flush_in_error)
         FlushRq(rq);
+    return told;
 }
 
 void DataPath::FlushRq(Rq &rq)
@@ -309,10 +311,10 @@ void DataPath::RqError(Rq &rq)
 {
     if (rq.state == WqState::kError)
         return;
-    if (RqOutstanding(rq) != 0)
-        FailRq(rq, Syndrome::kLocalOperation);
+    const bool posted = RqOutstanding(rq) != 0;
     rq.state = WqState::kError;
-    PostWqEvent(kQueueRq, rq.number);
+    if (!posted || FailRq(rq, Syndrome::kLocalOperation))
+        PostWqEvent(kQueueRq, rq.number);
 }
 
 } // namespace cx

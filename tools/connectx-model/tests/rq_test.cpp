@@ -79,6 +79,15 @@ protected:
     const Bytes tcp = MakeFrame({}, Payload(100));
 };
 
+TEST_F(RqTest, AnErrorIsToldOnce)
+{
+    PostBuffer();
+    cq.state = CqState::kError;
+    path.RqError(rq);
+    EXPECT_EQ(rq.state, WqState::kError);
+    EXPECT_EQ(async.producer, 1U) << "no completion can tell of it";
+}
+
 TEST_F(RqTest, AFrameArrives)
 {
     const std::uint64_t at = PostBuffer();
