@@ -166,6 +166,10 @@ void Card::State::WriteUar(std::uint64_t offset, unsigned size, std::uint64_t va
     const std::uint64_t at = offset % kUarPage;
     const std::uint32_t first = Swap(Word(value, 0));
 
+    if (unhealthy) {
+        trace.Note("UAR {:#x} is written at {:#x}: the card is not healthy", uar, at);
+        return;
+    }
     if (!objects.uars.contains(uar)) {
         trace.Complain("UAR {:#x} is written at {:#x}, but is not allocated", uar, at);
         return;
@@ -307,6 +311,7 @@ bool Card::Inject(Fault fault, std::uint32_t number)
     case Fault::kHealth:
         state.unhealthy = true;
         state.unhealthy_since = state.timers.Now();
+        state.data_path.StopSending();
         return true;
     }
     return false;

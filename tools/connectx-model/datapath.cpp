@@ -14,8 +14,7 @@ DataPath::DataPath(Objects &objects, Bus &bus, Timers &timers, Wire &wire, Trace
 
 DataPath::~DataPath()
 {
-    for (const auto &[number, timer] : sq_turns_)
-        timers_.Cancel(timer);
+    StopSending();
     for (auto &[number, cq] : objects_.cqs)
         CancelTimer(cq);
 }

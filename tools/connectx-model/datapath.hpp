@@ -56,6 +56,8 @@ public:
     /** Doorbell of send queues in a UAR: the control segment's first words, in CPU byte order. */
     void SqDoorbell(std::uint32_t first, std::uint32_t second);
     void SqStateChanged(Sq &sq);
+    /** No queue goes on with WQEs that it has begun with; doorbells are the caller's to keep away. */
+    void StopSending();
 
     /* --- receive (rq.cpp, steering.cpp, rss.cpp) --- */
     void Receive(std::span<const std::byte> frame);

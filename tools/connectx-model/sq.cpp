@@ -33,6 +33,13 @@ void DataPath::SqDoorbell(std::uint32_t first, std::uint32_t second)
         RunSq(found->second);
 }
 
+void DataPath::StopSending()
+{
+    for (const auto &[number, timer] : sq_turns_)
+        timers_.Cancel(timer);
+    sq_turns_.clear();
+}
+
 bool DataPath::SqOutstanding(const Sq &sq, std::uint16_t &blocks)
 {
     std::uint32_t counter = 0;

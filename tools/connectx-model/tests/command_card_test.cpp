@@ -94,6 +94,12 @@ TEST_F(ObjectsTest, HealthFaultAndRecovery)
     EXPECT_NE(machine.Read(CX_AT(initial_seg, health_buffer.irisc_index)) >> 16 & 0xff, 0U) << "syndrome";
     EXPECT_FALSE(driver.Run(CX_INPUT(NOP, nop)).completed);
 
+    /* nor does a doorbell get anywhere: that of a healthy card's SQ in the reset state is a complaint */
+    const auto complaints = Status()["complaints"].get<int>();
+
+    machine.Write64(std::uint64_t{ driver.uar } * 4096 + 0x800, 1 << 8, sq << 8);
+    EXPECT_EQ(Status()["complaints"], complaints);
+
     /* the driver resets the function by nic_interface, and sees it disabled */
     machine.Write(kAddressLow, 7 << 8);
     EXPECT_EQ(machine.Read(kAddressLow) >> 8 & 7, 1U);

@@ -489,6 +489,18 @@ TEST_F(SqTest, OneDoorbellDoesNotTakeTheLoopForItself)
     EXPECT_EQ(cq.producer, 201U);
 }
 
+TEST_F(SqTest, StoppedInItsTurn)
+{
+    for (int i = 0; i < 100; i++)
+        PostNop(sq);
+    RingDoorbell(sq);
+    EXPECT_EQ(cq.producer, 64U);
+    path.StopSending();
+    EXPECT_EQ(timers.Pending(), 0U);
+    timers.Advance({});
+    EXPECT_EQ(cq.producer, 64U);
+}
+
 TEST_F(SqTest, BytesCountToo)
 {
     const Bytes head(tcp.begin(), tcp.end() - 100);
