@@ -17,6 +17,8 @@ enum WqType : unsigned { kLinkedList = 0, kCyclic = 1, kLinkedListStriding = 2, 
 /* Of striding receive queues: what 0 in log_wqe_num_of_strides and log_wqe_stride_size stands for (mlx5_ifc.h has offsets). */
 constexpr unsigned kLogStridesBase = 9;
 constexpr unsigned kLogStrideSizeBase = 6;
+/* A completion counts them in 15 bits: the 16th says that it is a filler. */
+constexpr unsigned kLogMaxStrides = 14;
 /* Bits of modify_rq_in.modify_bitmask. */
 constexpr std::uint64_t kModifyVlanStrip = 1ULL << 1;
 constexpr std::uint64_t kModifyCounterSet = 1ULL << 3;
@@ -104,7 +106,7 @@ bool CreateRq(Call &call)
         return call.Refuse(Status::kBadParameter, "mem_rq_type {}", CX_GET(context, rqc, mem_rq_type));
     if (CX_GET(context, rqc, state) != 0)
         return call.Refuse(Status::kBadParameter, "state {} of a new RQ", CX_GET(context, rqc, state));
-    if (rq.log_wqe_strides > 16)
+    if (rq.log_wqe_strides > kLogMaxStrides)
         return call.Refuse(Status::kBadParameter, "2^{} strides", rq.log_wqe_strides);
     if (!call.objects.cqs.contains(rq.cq))
         return call.Refuse(Status::kBadResource, "cqn {:#x}", rq.cq);

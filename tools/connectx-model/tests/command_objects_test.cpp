@@ -186,6 +186,7 @@ TEST_F(ObjectsTest, Rq)
     CX_SET(In(striding), create_rq_in, ctx.wq.wq_type, 3);
     CX_SET(In(striding), create_rq_in, ctx.wq.log_wqe_num_of_strides, 1);
     CX_SET(In(striding), create_rq_in, ctx.wq.log_wqe_stride_size, 2);
+    EXPECT_REFUSED(striding, create_rq_in, ctx.wq.log_wqe_num_of_strides, 6, Status::kBadParameter); /* 2^15 */
 
     const Reply reply =
             driver.RunOn(ifc::MLX5_CMD_OP_QUERY_RQ, driver.Create(striding), CX_SIZE(query_rq_out));
