@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace cx {
 namespace {
@@ -373,7 +374,7 @@ void VirtioPcidev::StopQueues()
 {
     for (Queue &queue : queues_)
         StopQueue(queue);
-    loop_.Cancel(more_);
+    loop_.Cancel(std::exchange(more_, 0));
     waiting_.reset();
 }
 
@@ -407,6 +408,7 @@ void VirtioPcidev::RunCommands()
     Queue &queue = queues_[kCommandQueue];
     bool any = false;
 
+    loop_.Cancel(std::exchange(more_, 0)); /* a kick may come first */
     for (int i = 0; Running(queue); ++i) {
         if (i == kCommandsATurn) {
             more_ = loop_.After(Clock::duration::zero(), [this] { RunCommands(); });
