@@ -75,7 +75,7 @@ struct RegionAccess {
 constexpr std::size_t kMaxData = 1 << 20; /* of one region access; told to the client */
 constexpr std::size_t kMaxMessage = sizeof(Header) + sizeof(RegionAccess) + kMaxData;
 constexpr std::size_t kMaxDescriptors = 16; /* of one message; told to the client */
-constexpr std::size_t kMaxRanges = 65536;   /* of guest memory */
+constexpr std::size_t kMaxRanges = 8192;    /* of guest memory; a process may have some 65000 mappings */
 
 /* What stands at the start of `body`; nothing if that is shorter. */
 template <typename T> std::optional<T> Take(std::span<const std::byte> body)
