@@ -241,7 +241,6 @@ bool QueryQCounter(Call &call)
 
     if (counter == nullptr)
         return call.Refuse(Status::kBadResource, "counter_set_id {:#x}", set);
-    CX_OUT(call, query_q_counter_out, rx_write_requests, counter->rx_write_requests);
     CX_OUT(call, query_q_counter_out, out_of_buffer, counter->out_of_buffer);
     if (CX_IN(call, query_q_counter_in, clear) != 0)
         *counter = {};

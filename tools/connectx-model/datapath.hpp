@@ -22,9 +22,6 @@ enum class EventType : std::uint8_t {
     kCqError = 0x04,
     kPortChange = 0x09,
     kCommand = 0x0a,
-    kPageRequest = 0x0b,
-    kNicVportChange = 0x0d,
-    kSrqLastWqe = 0x13,
     kWqCatastrophic = 0x05, /* an RQ or SQ went to error: the queue's kind and number (mlx5_eqe_qp_srq) */
 };
 

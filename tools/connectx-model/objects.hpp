@@ -107,7 +107,6 @@ struct Rq {
     bool two_byte_shift = false;
     bool end_padding = false;
     bool vlan_strip = false;
-    bool scatter_fcs = false;
     bool flush_in_error = false;
     std::uint32_t cq = 0;
     std::uint32_t pd = 0;
@@ -163,7 +162,6 @@ struct Tir {
     bool udp = false;                  /* l4_prot_type */
     std::uint32_t fields = 0;          /* selected_fields: bit 0 src IP, 1 dst IP, 2 L4 sport, 3 L4 dport, 4 SPI */
     unsigned self_loopback_block = 0;
-    bool lro = false;
 };
 
 /** fte_match_param as the command carries it, and its enabled parts. */
@@ -171,7 +169,7 @@ constexpr std::size_t kMatchBytes = 512;
 using MatchBytes = std::array<std::uint8_t, kMatchBytes>;
 
 struct FlowDestination {
-    enum class Kind { kTir, kTable, kCounter, kVport, kOther } kind = Kind::kOther;
+    enum class Kind { kTir, kTable } kind = Kind::kTir;
     std::uint32_t id = 0;
 };
 
@@ -211,7 +209,6 @@ struct FlowCounter {
 
 struct QCounter {
     std::uint64_t out_of_buffer = 0;
-    std::uint64_t rx_write_requests = 0;
 };
 
 /** Of the port, as PPCNT and QUERY_VPORT_COUNTER tell. */

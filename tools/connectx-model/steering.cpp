@@ -17,8 +17,8 @@ constexpr unsigned kMissToTable = 1; /* flow_table_context.table_miss_action */
 constexpr std::size_t kMaxVisits = 128, kMaxCopies = 64;
 
 /*
- * fte_match_param: 64 bytes for each set of criteria, bit n of match_criteria_enable being the n-th: outer headers, misc,
- * inner headers, misc_2, ... Misc is 64 bytes too.
+ * fte_match_param: 64 bytes for each set of criteria, the outer headers first. They are all that can be matched here:
+ * commands refuse a group that looks at anything else.
  */
 constexpr std::size_t kSetBytes = 64;
 static_assert(sizeof(OuterHeaders) == kSetBytes);
@@ -44,17 +44,6 @@ OuterHeaders Masked(OuterHeaders headers, const OuterHeaders &mask)
     for (std::size_t i = 0; i < headers.size(); ++i)
         headers[i] &= mask[i];
     return headers;
-}
-
-/* What the group looks at beyond the outer headers is zero in every packet: does this entry want it so? */
-bool WantsNothingElse(const FlowGroup &group, const FlowEntry &entry)
-{
-    for (std::size_t set = 1; set < 8 && (set + 1) * kSetBytes <= kMatchBytes; ++set)
-        if ((group.criteria >> set & 1) != 0)
-            for (std::size_t i = set * kSetBytes; i < (set + 1) * kSetBytes; ++i)
-                if ((group.mask[i] & entry.value[i]) != 0)
-                    return false;
-    return true;
 }
 
 } // namespace
@@ -123,7 +112,7 @@ std::vector<SteeringIndex::Group> SteeringIndex::Build(const FlowTable &table)
         const auto found = groups.find(entry.group);
         OuterHeaders value = {};
 
-        if (found == groups.end() || !WantsNothingElse(table.groups.at(entry.group), entry))
+        if (found == groups.end())
             continue;
         std::memcpy(value.data(), entry.value.data(), kSetBytes);
         found->second.entries.try_emplace(Masked(value, found->second.mask), index); /* the lowest index stays */

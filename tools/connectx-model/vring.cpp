@@ -68,11 +68,6 @@ void Vring::SetBase(std::uint16_t index)
     next_used_ = index;
 }
 
-void Vring::Reset()
-{
-    *this = Vring();
-}
-
 std::optional<Vring::Chain> Vring::Fail(std::string_view error)
 {
     error_ = error;

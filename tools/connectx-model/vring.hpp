@@ -38,11 +38,10 @@ public:
     {
         return num_ != 0 && placed_;
     }
-    void Reset();
 
     /**
      * The next buffer that the driver has made available; nothing if there is none, or the ring is broken: Error() says so
-     * then, and stays until Reset().
+     * then, for as long as the ring lives.
      */
     std::optional<Chain> Pop(const GuestMemory &memory);
     /** Give a buffer back, `written` bytes of which are filled. */

@@ -183,12 +183,11 @@ TEST_F(SteeringTest, OnlyWhatTheCriteriaNameCounts)
     AddGroup(1, 1, 0, 0, Match(kProtocol, 1, 0xff), 0);
     AddEntry(1, 1, 0, Match(kProtocol, 1, 99), {To(1)});
     EXPECT_EQ(Where(tcp), 1000U) << "no criteria: everything matches";
-    AddGroup(1, 1, 0, 0, Match(64, 4, 0xff), 1 | 2);
-    AddEntry(1, 1, 0, Match(64, 4, 1), {To(1)});
-    EXPECT_EQ(Where(tcp), 0U) << "misc parameters are zero";
-    AddEntry(1, 1, 0, Match(64, 4, 0x100), {To(1)});
-    EXPECT_EQ(Where(tcp), 1000U);
-    AddEntry(1, 1, 0, Match(kProtocol, 1, 99), {To(1)});
+    AddGroup(1, 1, 0, 0, Match(kTtl, 1, 0xff));
+    AddEntry(1, 1, 0, Match(kTtl, 1, 0x41), {To(1)});
+    EXPECT_EQ(Where(tcp), 0U);
+    FlowEntry &entry = AddEntry(1, 1, 0, Match(kTtl, 1, 0x40), {To(1)});
+    entry.value[kProtocol] = 99;
     EXPECT_EQ(Where(tcp), 1000U) << "what the mask leaves out does not count";
 }
 
