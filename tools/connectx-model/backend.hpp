@@ -16,8 +16,6 @@
 
 namespace cx {
 
-constexpr std::size_t kMaxFrame = 10 << 10; /* that the card takes, without FCS */
-
 /** Frames by the card's view: sent is what the card gave to the wire. */
 struct WireCounters {
     std::uint64_t sent = 0, sent_bytes = 0;

@@ -180,10 +180,6 @@ bool ModifyRq(Call &call)
     const WqState from = rq->state;
 
     rq->state = *ToState(CX_GET(context, rqc, state));
-    if (rq->state == WqState::kReset) {
-        rq->consumed = 0;
-        rq->stride = 0;
-    }
     call.Say("{:#x} state {} to {}", number, static_cast<unsigned>(from), static_cast<unsigned>(rq->state));
     if (rq->state != from)
         call.data_path.RqStateChanged(*rq);
@@ -285,8 +281,6 @@ bool ModifySq(Call &call)
     const WqState from = sq->state;
 
     sq->state = *ToState(CX_GET(context, sqc, state));
-    if (sq->state == WqState::kReset)
-        sq->done = 0;
     call.Say("{:#x} state {} to {}", number, static_cast<unsigned>(from), static_cast<unsigned>(sq->state));
     if (sq->state != from)
         call.data_path.SqStateChanged(*sq);

@@ -4,6 +4,7 @@
 
 #include "memory.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -17,6 +18,8 @@ public:
     /** Send MSI-X message `vector`; one that the guest has masked or not set up is kept pending as PCI has it, or dropped. */
     virtual void Interrupt(unsigned vector) = 0;
 };
+
+constexpr std::size_t kMaxFrame = 10 << 10; /* that the card sends and takes, with all headers, without FCS */
 
 /** What a backend (TAP, socket, generator, pcap) gives to the card's port. */
 class Wire {

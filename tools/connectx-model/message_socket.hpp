@@ -7,15 +7,30 @@
 
 #include "event_loop.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace cx {
+
+/** What stands at the start of a message; nothing if that is shorter. */
+template <typename T> std::optional<T> Take(std::span<const std::byte> message)
+{
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value;
+
+    if (message.size() < sizeof(T))
+        return std::nullopt;
+    std::memcpy(&value, message.data(), sizeof(T));
+    return value;
+}
 
 class MessageSocket {
 public:

@@ -8,8 +8,7 @@ namespace cx {
 
 constexpr std::size_t kBasicBlock = 64, kSegmentUnit = 16;
 constexpr std::size_t kMaxWqe = 63 * kSegmentUnit; /* as much as the control segment can tell */
-constexpr std::size_t kMaxFrame = 10240;           /* with all headers, without FCS */
-constexpr std::size_t kMinFrame = 60;              /* IEEE 802.3: shorter ones are padded on the wire */
+constexpr std::size_t kMinFrame = 60;   /* IEEE 802.3: shorter ones are padded on the wire */
 constexpr std::size_t kMaxLsoData = 256 * 1024;
 
 struct DataPath::Wqe {

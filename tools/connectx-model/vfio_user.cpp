@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <type_traits>
 
 namespace cx {
 namespace {
@@ -76,18 +74,6 @@ constexpr std::size_t kMaxData = 1 << 20; /* of one region access; told to the c
 constexpr std::size_t kMaxMessage = sizeof(Header) + sizeof(RegionAccess) + kMaxData;
 constexpr std::size_t kMaxDescriptors = 16; /* of one message; told to the client */
 constexpr std::size_t kMaxRanges = 8192;    /* of guest memory; a process may have some 65000 mappings */
-
-/* What stands at the start of `body`; nothing if that is shorter. */
-template <typename T> std::optional<T> Take(std::span<const std::byte> body)
-{
-    static_assert(std::is_trivially_copyable_v<T>);
-    T value;
-
-    if (body.size() < sizeof(T))
-        return std::nullopt;
-    std::memcpy(&value, body.data(), sizeof(T));
-    return value;
-}
 
 template <typename T> void Put(std::vector<std::byte> &into, const T &value)
 {

@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
 namespace cx {
@@ -82,17 +80,6 @@ struct Operation {
     std::uint64_t address;
 };
 static_assert(sizeof(Operation) == sizeof(virtio_pcidev_msg));
-
-template <typename T> std::optional<T> Take(std::span<const std::byte> body)
-{
-    static_assert(std::is_trivially_copyable_v<T>);
-    T value;
-
-    if (body.size() < sizeof(T))
-        return std::nullopt;
-    std::memcpy(&value, body.data(), sizeof(T));
-    return value;
-}
 
 template <typename T> std::vector<std::byte> Bytes(const T &value)
 {
