@@ -126,7 +126,10 @@ Command UmlCommand(const Boot &boot)
     Command command{{boot.kernel.image, fmt::format("mem={}M", boot.memory_mib),
                      fmt::format("ncpus={}", std::min(boot.cpus, boot.kernel.most_cpus)),
                      fmt::format("initrd={}", (boot.directory / "initramfs").string()), "seccomp=auto", "con=null",
-                     /* both ways, though nothing comes in: it cannot wait for input from null, and says so where it may not sleep */
+                     /*
+                      * both ways, though nothing comes in: it cannot wait for input from null, and says so where it may
+                      * not sleep
+                      */
                      fmt::format("con0=fd:{}", kOutputFd), "ssl=null", fmt::format("ssl0=fd:{}", kKmsgFd),
                      fmt::format("ssl1=fd:{}", kTokenFd), "console=ttyS0", "loglevel=8", "rdinit=/init",
                      fmt::format("uml_dir={}/", boot.directory.string()), "umid=uml"}};
@@ -135,7 +138,10 @@ Command UmlCommand(const Boot &boot)
         /* CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID */
         command.argv.push_back(fmt::format("virtio_uml.device={}:1234", card.string()));
     if (!boot.cards.empty())
-        /* An access to a register is answered by a process that the host may have other plans with; it warns after 40 ms. */
+        /*
+         * An access to a register is answered by a process that the host may have other plans with; it warns after 40
+         * ms.
+         */
         command.argv.emplace_back("virtio_pcidev.max_delay_us=5000000");
     return command;
 }

@@ -25,7 +25,10 @@ struct Kernel {
     bool Has(std::string_view fragment) const;
 };
 
-/* `variant`: release, kasan, lockdep, connectx, connectx-kasan; debian12 is the release kernel over the user land of Debian 12. */
+/*
+ * `variant`: release, kasan, lockdep, connectx, connectx-kasan; debian12 is the release kernel over the user land of
+ * Debian 12.
+ */
 Kernel UmlKernel(const fs::path &checkout, const std::string &variant);
 
 /* `name`: 6.1, 6.12 or newest. */

@@ -25,7 +25,10 @@ fs::path ConfigureModel(const fs::path &checkout)
     NeedRoot(); /* the header of the kernel source comes by way of a Debian root */
     NeedPackages({"g++", "cmake", "make", "pkg-config", "libcli11-dev", "libfmt-dev", "libgtest-dev", "libpcap-dev",
                   "nlohmann-json3-dev"});
-    /* One layout of commands for all guests: it only grows. -U: the source's place in the cache changes with its version. */
+    /*
+     * One layout of commands for all guests: it only grows. -U: the source's place in the cache changes with its
+     * version.
+     */
     RunStep({{"cmake", "-S", checkout / "tools/connectx-model", "-B", build, "-UMLX5_IFC",
               fmt::format("-DKERNEL_HEADERS={}", UmlSource(checkout).string()), "-DSANITIZE=ON"}},
             "configuring connectx-model", LogFile(checkout));

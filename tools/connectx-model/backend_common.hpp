@@ -35,8 +35,8 @@ private:
 };
 
 /**
- * When frames of a steady rate are due, `burst` at a time: the time between bursts is kept on average, whatever the event
- * loop's delays; what is more than kMaxLate behind is given up.
+ * When frames of a steady rate are due, `burst` at a time: the time between bursts is kept on average, whatever the
+ * event loop's delays; what is more than kMaxLate behind is given up.
  */
 class Pace {
 public:

@@ -131,7 +131,10 @@ void Card::State::WriteSegment(std::uint64_t offset, std::uint32_t value)
     }
 }
 
-/** The address is in force, and so is the state of the interface: a driver that takes it down or resets it loses everything. */
+/**
+ * The address is in force, and so is the state of the interface: a driver that takes it down or resets it loses
+ * everything.
+ */
 void Card::State::WriteAddressLow(std::uint32_t value)
 {
     const std::uint64_t address = std::uint64_t{ address_high } << 32 | (value & ~(kCommandQueueAlignment - 1));

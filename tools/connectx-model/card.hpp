@@ -50,7 +50,9 @@ public:
     virtual std::uint64_t ReadRegister(std::uint64_t offset, unsigned size) = 0;
     virtual void WriteRegister(std::uint64_t offset, unsigned size, std::uint64_t value) = 0;
 
-    /** Function-level reset, machine reset, or the guest is gone: all objects vanish, no interrupt, no DMA from here on. */
+    /**
+     * Function-level reset, machine reset, or the guest is gone: all objects vanish, no interrupt, no DMA from here on.
+     */
     virtual void Reset() = 0;
 
     /** Bus mastering in the PCI command register; without it no DMA and no interrupt. */

@@ -18,8 +18,8 @@ public:
     Commands(Objects &objects, DataPath &data_path, Trace &trace);
 
     /**
-     * `input` and `output` are as the entry's lengths say, big-endian, laid out as linux/mlx5/mlx5_ifc.h has it. The output is
-     * zeroed first, then status and syndrome (its first two words) and the results are written.
+     * `input` and `output` are as the entry's lengths say, big-endian, laid out as linux/mlx5/mlx5_ifc.h has it. The
+     * output is zeroed first, then status and syndrome (its first two words) and the results are written.
      */
     void Execute(std::span<const std::byte> input, std::span<std::byte> output);
 

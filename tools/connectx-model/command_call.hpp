@@ -46,8 +46,8 @@ struct Call {
     std::string note; /* for the trace: the fields that matter */
 
     /**
-     * Refuse the command: status, a syndrome of the opcode and a hash of the words of `format` (so unique to the check and
-     * steady from build to build), and one line of complaint. Always false.
+     * Refuse the command: status, a syndrome of the opcode and a hash of the words of `format` (so unique to the check
+     * and steady from build to build), and one line of complaint. Always false.
      */
     template <typename... Args> bool Refuse(Status with, fmt::format_string<Args...> format, Args &&...args)
     {
@@ -105,7 +105,10 @@ struct CommandRow {
 /** nullptr: the card knows no such command. */
 const CommandRow *FindCommand(std::uint16_t opcode);
 
-/** Lowest number from `first` to `last` that is not a key of `taken` (a map or set); 0 if there is none. `first` is not 0. */
+/**
+ * Lowest number from `first` to `last` that is not a key of `taken` (a map or set); 0 if there is none. `first` is not
+ * 0.
+ */
 template <typename Taken> std::uint32_t FreeNumber(const Taken &taken, std::uint32_t first, std::uint32_t last)
 {
     for (std::uint32_t number = first; number <= last; number++)
@@ -122,7 +125,10 @@ template <typename Map> auto *Find(Map &map, std::uint32_t number)
     return found == map.end() ? nullptr : &found->second;
 }
 
-/** Set all fields of a capability page that the card has: type 0 general, 1 Ethernet offloads, 7 flow tables; false: others. */
+/**
+ * Set all fields of a capability page that the card has: type 0 general, 1 Ethernet offloads, 7 flow tables; false:
+ * others.
+ */
 bool FillCapabilities(std::span<std::byte> page, unsigned type, bool maximum, const Objects &objects);
 
 /** Limits, as the capabilities tell them. */

@@ -16,7 +16,9 @@ constexpr std::uint32_t kFirstCq = 0x40;
 /** Values of cqc.cqe_sz: enum of linux/mlx5/cq.h. */
 enum CqeSize : unsigned { kStride64 = 0, kStride128 = 1, kStride128Padded = 2 };
 
-/** Bits of modify_field_select, as MLX5_CQ_MODIFY_* of linux/mlx5/cq.h has them; the last two are of newer headers only. */
+/**
+ * Bits of modify_field_select, as MLX5_CQ_MODIFY_* of linux/mlx5/cq.h has them; the last two are of newer headers only.
+ */
 enum ModifyCqField : std::uint32_t {
     kModifyPeriod = 1,
     kModifyCount = 2,

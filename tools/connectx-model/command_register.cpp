@@ -183,7 +183,10 @@ bool Pfcc(Access &access)
     return true;
 }
 
-/** 0: little-endian host, 0x80: big-endian, in the first byte; the rest is reserved. Registers are big-endian in any case. */
+/**
+ * 0: little-endian host, 0x80: big-endian, in the first byte; the rest is reserved. Registers are big-endian in any
+ * case.
+ */
 bool HostEndianness(Access &access)
 {
     const std::uint64_t value = GetField(access.in, { 0, 8 });

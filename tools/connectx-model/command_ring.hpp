@@ -7,8 +7,9 @@
 namespace cx {
 
 /**
- * Fill `ring` (entries, strides and page size are set) with the list of pages at `pages_at` bytes of the input and first entry
- * at `page_offset` in units of 64 bytes. False: refused; the list is short, or a page is not aligned or given as zero.
+ * Fill `ring` (entries, strides and page size are set) with the list of pages at `pages_at` bytes of the input and
+ * first entry at `page_offset` in units of 64 bytes. False: refused; the list is short, or a page is not aligned or
+ * given as zero.
  */
 bool ReadPages(Call &call, Ring &ring, std::size_t pages_at, std::uint32_t page_offset);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The table of commands. For each, the fields that its input may have; a field that the header has but that is not listed
- * belongs to a capability that the card does not offer.
+ * The table of commands. For each, the fields that its input may have; a field that the header has but that is not
+ * listed belongs to a capability that the card does not offer.
  */
 #include "command_call.hpp"
 

@@ -14,7 +14,10 @@ constexpr std::uint32_t kFirstSq = 0x1000;
 /** Values of wq.wq_type. */
 enum WqType : unsigned { kLinkedList = 0, kCyclic = 1, kLinkedListStriding = 2, kCyclicStriding = 3 };
 
-/* Of striding receive queues: what 0 in log_wqe_num_of_strides and log_wqe_stride_size stands for (mlx5_ifc.h has offsets). */
+/*
+ * Of striding receive queues: what 0 in log_wqe_num_of_strides and log_wqe_stride_size stands for (mlx5_ifc.h has
+ * offsets).
+ */
 constexpr unsigned kLogStridesBase = 9;
 constexpr unsigned kLogStrideSizeBase = 6;
 /* A completion counts them in 15 bits: the 16th says that it is a filler. */

@@ -70,14 +70,20 @@ private:
     struct Wqe;
 
     /* --- memory (datapath.cpp) --- */
-    /** A big-endian word of a doorbell record; false: not mapped (counted). Nothing is read before it that comes after it. */
+    /**
+     * A big-endian word of a doorbell record; false: not mapped (counted). Nothing is read before it that comes after
+     * it.
+     */
     bool ReadRecord(std::uint64_t address, std::uint32_t &value);
     bool ReadMemory(std::uint64_t address, std::span<std::byte> into);
     bool WriteMemory(std::uint64_t address, std::span<const std::byte> from);
     /** Write an entry whose last byte says that it is there: that one after all others. */
     bool WriteEntry(std::uint64_t address, std::span<const std::byte> entry);
     const Mkey *FindKey(std::uint32_t pd, std::uint32_t key, std::uint64_t address, std::size_t size, Access access);
-    /** By local key; false: the key, its protection domain, rights or bounds do not allow it, or it is not mapped (counted). */
+    /**
+     * By local key; false: the key, its protection domain, rights or bounds do not allow it, or it is not mapped
+     * (counted).
+     */
     bool ReadByKey(std::uint32_t pd, std::uint32_t key, std::uint64_t address, std::span<std::byte> into);
     bool WriteByKey(std::uint32_t pd, std::uint32_t key, std::uint64_t address, std::span<const std::byte> from);
     /** Nanoseconds of the event loop's clock: the time stamp of completions. */

@@ -53,7 +53,9 @@ private:
     void RunTimers();
 
     FileDescriptor epoll_;
-    /* by a number that is never used twice: an event of a descriptor closed and opened anew since is not the new one's */
+    /*
+     * by a number that is never used twice: an event of a descriptor closed and opened anew since is not the new one's
+     */
     std::unordered_map<std::uint64_t, std::shared_ptr<Watcher>> watchers_;
     std::unordered_map<int, std::uint64_t> watcher_of_;
     std::uint64_t next_watcher_ = 1;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Frames of the model's own making, at a rate: IPv4 and UDP in flows that differ by source port. To port 4791 the payload
- * begins with the headers of a RoCE v2 datagram (BTH, DETH; InfiniBand Architecture 1.4, annex A17); its invariant CRC
- * is left zero, for these frames are for tests of queues, not of the transport. What the card sends is counted.
+ * Frames of the model's own making, at a rate: IPv4 and UDP in flows that differ by source port. To port 4791 the
+ * payload begins with the headers of a RoCE v2 datagram (BTH, DETH; InfiniBand Architecture 1.4, annex A17); its
+ * invariant CRC is left zero, for these frames are for tests of queues, not of the transport. What the card sends is
+ * counted.
  */
 #include "backend_common.hpp"
 #include "mac_address.hpp"

@@ -15,7 +15,10 @@ class Bus {
 public:
     virtual ~Bus() = default;
     virtual GuestMemory &Memory() = 0;
-    /** Send MSI-X message `vector`; one that the guest has masked or not set up is kept pending as PCI has it, or dropped. */
+    /**
+     * Send MSI-X message `vector`; one that the guest has masked or not set up is kept pending as PCI has it, or
+     * dropped.
+     */
     virtual void Interrupt(unsigned vector) = 0;
 };
 

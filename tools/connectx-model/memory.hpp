@@ -21,13 +21,16 @@ public:
     GuestMemory &operator=(const GuestMemory &) = delete;
 
     /**
-     * Make [address, address + size) visible. Maps `fd` from `offset` (the descriptor stays the caller's); fd < 0: a range
-     * that exists and cannot be accessed (ROM).
-     * False: empty, wraps, overlaps a mapped range, or mmap refuses; nothing has changed.
+     * Make [address, address + size) visible. Maps `fd` from `offset` (the descriptor stays the caller's); fd < 0: a
+     * range that exists and cannot be accessed (ROM). False: empty, wraps, overlaps a mapped range, or mmap refuses;
+     * nothing has changed.
      */
     bool Map(std::uint64_t address, std::uint64_t size, int fd, std::uint64_t offset, bool writable);
 
-    /** Drop every range that lies wholly in [address, address + size); false if one lies there in part, then none is dropped. */
+    /**
+     * Drop every range that lies wholly in [address, address + size); false if one lies there in part, then none is
+     * dropped.
+     */
     bool Unmap(std::uint64_t address, std::uint64_t size);
 
     void UnmapAll();
@@ -41,8 +44,8 @@ public:
     std::byte *At(std::uint64_t address, std::uint64_t size) const;
 
     /**
-     * Copy, across adjacent mappings too. False: not all of it is mapped, or writable (a DMA error of the card); what lies
-     * before the gap may have been copied.
+     * Copy, across adjacent mappings too. False: not all of it is mapped, or writable (a DMA error of the card); what
+     * lies before the gap may have been copied.
      */
     bool Read(std::uint64_t address, std::span<std::byte> into) const;
     bool Write(std::uint64_t address, std::span<const std::byte> from) const;

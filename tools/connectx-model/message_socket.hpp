@@ -40,7 +40,10 @@ public:
         std::function<std::optional<std::size_t>(std::span<const std::byte> header)> body_size;
         /** A whole message, and the descriptors that came with it; those that are not taken are closed. */
         std::function<void(std::span<const std::byte> message, std::vector<FileDescriptor> descriptors)> receive;
-        /** The connection has ended; `reason` is empty if the peer ended it between messages. Called once, the last call. */
+        /**
+         * The connection has ended; `reason` is empty if the peer ended it between messages. Called once, the last
+         * call.
+         */
         std::function<void(std::string_view reason)> closed;
     };
 
@@ -80,8 +83,8 @@ public:
     using Accept = std::function<void(FileDescriptor socket)>;
 
     /**
-     * `type` is SOCK_STREAM or SOCK_SEQPACKET. A socket that an earlier process left at `path` is replaced, a living one
-     * is not. Throws std::system_error.
+     * `type` is SOCK_STREAM or SOCK_SEQPACKET. A socket that an earlier process left at `path` is replaced, a living
+     * one is not. Throws std::system_error.
      */
     Listener(EventLoop &loop, std::string path, int type, Accept accept);
     ~Listener(); /* removes the path */
@@ -101,7 +104,9 @@ private:
     Timers::Id retry_ = 0;
 };
 
-/** Non-blocking, connected; an invalid one, and errno, if nobody listens there. Throws std::system_error of a bad path. */
+/**
+ * Non-blocking, connected; an invalid one, and errno, if nobody listens there. Throws std::system_error of a bad path.
+ */
 FileDescriptor ConnectUnix(const std::string &path, int type);
 
 } // namespace cx

@@ -159,7 +159,10 @@ bool DataPath::CompleteWqe(Sq &sq, const Wqe &wqe)
     return PostCqe(sq.cq, std::as_bytes(std::span<const Cqe, 1>(&cqe, 1)), (wqe.control.fm_ce_se & 2) != 0);
 }
 
-/* To the error state, or on in it. `wqe`: the one that completes so; nullptr, or its completion is lost: an event tells. */
+/*
+ * To the error state, or on in it. `wqe`: the one that completes so; nullptr, or its completion is lost: an event
+ * tells.
+ */
 void DataPath::FailSq(Sq &sq, const Wqe *wqe, Syndrome syndrome)
 {
     const bool fresh = sq.state != WqState::kError;

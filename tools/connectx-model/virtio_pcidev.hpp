@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The function as a vhost-user device of kind "virtio-pcidev", through which User Mode Linux has PCI.
- * Protocol: QEMU's docs/interop/vhost-user.rst; operations: linux/virtio_pcidev.h. Two queues: 0 carries the guest's accesses,
- * 1 the function's interrupts, in buffers that the guest provides.
+ * Protocol: QEMU's docs/interop/vhost-user.rst; operations: linux/virtio_pcidev.h. Two queues: 0 carries the guest's
+ * accesses, 1 the function's interrupts, in buffers that the guest provides.
  */
 #pragma once
 

@@ -40,8 +40,8 @@ public:
     }
 
     /**
-     * The next buffer that the driver has made available; nothing if there is none, or the ring is broken: Error() says so
-     * then, for as long as the ring lives.
+     * The next buffer that the driver has made available; nothing if there is none, or the ring is broken: Error() says
+     * so then, for as long as the ring lives.
      */
     std::optional<Chain> Pop(const GuestMemory &memory);
     /** Give a buffer back, `written` bytes of which are filled. */

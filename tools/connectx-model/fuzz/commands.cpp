@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Commands, registers and frames as the input has them, on a card that is up and has an object of each kind. The input is a
- * list of steps: a byte of what to do, then what it needs.
+ * Commands, registers and frames as the input has them, on a card that is up and has an object of each kind. The input
+ * is a list of steps: a byte of what to do, then what it needs.
  */
 #include "tests/driver.hpp"
 

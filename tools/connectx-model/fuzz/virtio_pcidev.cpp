@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Any guest of the virtio-pcidev device: requests of any kind, and rings and buffers in shared memory with anything in them.
- * The input is a sequence of pieces: a byte that says what is done, and its arguments.
+ * Any guest of the virtio-pcidev device: requests of any kind, and rings and buffers in shared memory with anything in
+ * them. The input is a sequence of pieces: a byte that says what is done, and its arguments.
  */
 #include "fuzz_input.hpp"
 #include "virtio_pcidev.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * A data path on its own: guest memory, a bus that notes interrupts, a wire that notes frames, and time that passes when
- * the test says so. Rings are read and written by the offsets of linux/mlx5/device.h and qp.h, not by the model's own.
+ * A data path on its own: guest memory, a bus that notes interrupts, a wire that notes frames, and time that passes
+ * when the test says so. Rings are read and written by the offsets of linux/mlx5/device.h and qp.h, not by the model's
+ * own.
  */
 #pragma once
 

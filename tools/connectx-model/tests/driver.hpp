@@ -31,7 +31,10 @@ private:
     std::map<Id, std::pair<Clock::time_point, std::function<void()>>> pending_;
 };
 
-/** Guest memory in a memfd, a bus that notes interrupts and a wire that notes frames; the card between them is bus master. */
+/**
+ * Guest memory in a memfd, a bus that notes interrupts and a wire that notes frames; the card between them is bus
+ * master.
+ */
 class Machine : public Bus, public Wire {
 public:
     static constexpr std::uint64_t kBase = 0x40000000;
@@ -55,7 +58,9 @@ public:
         sent.emplace_back(frame.begin(), frame.end());
     }
 
-    /** DMA address of `count` fresh zeroed pages in a row. The memory is not given back; when it ends, it begins anew. */
+    /**
+     * DMA address of `count` fresh zeroed pages in a row. The memory is not given back; when it ends, it begins anew.
+     */
     std::uint64_t Pages(std::uint64_t count);
     /** Bytes of guest memory. */
     std::span<std::byte> At(std::uint64_t address, std::size_t size);
