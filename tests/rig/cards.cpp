@@ -78,7 +78,9 @@ std::string Refusal(std::string_view why)
 /* Ask a control socket: one line there, one line of JSON back. */
 std::string Ask(const fs::path &control, const std::string &command)
 {
-    const auto refuse = [](const char *what) { return Refusal(fmt::format("cannot {} the card: {}", what, std::strerror(errno))); };
+    const auto refuse = [](const char *what) {
+        return Refusal(fmt::format("cannot {} the card: {}", what, std::strerror(errno)));
+    };
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const timeval patience = {std::chrono::seconds(kAnswerTime).count(), 0};
     sockaddr_un address{};
@@ -97,7 +99,8 @@ std::string Ask(const fs::path &control, const std::string &command)
     } else {
         std::array<char, 4096> buffer{};
 
-        for (ssize_t got; answer.find('\n') == std::string::npos && (got = recv(fd, buffer.data(), buffer.size(), 0)) > 0;)
+        for (ssize_t got;
+             answer.find('\n') == std::string::npos && (got = recv(fd, buffer.data(), buffer.size(), 0)) > 0;)
             answer.append(buffer.data(), static_cast<std::size_t>(got));
         if (answer.empty())
             answer = refuse("hear");
@@ -145,8 +148,8 @@ struct Cards::State {
 
     void Start(Card &card, unsigned guest, unsigned number, const std::string &backend)
     {
-        Command command{{setup.model, setup.rig == Rig::kUml ? "--virtio-pcidev" : "--vfio-user", card.socket, "--control",
-                         card.control, "--backend", backend, "--mac", Mac(guest, number)}};
+        Command command{{setup.model, setup.rig == Rig::kUml ? "--virtio-pcidev" : "--vfio-user", card.socket,
+                         "--control", card.control, "--backend", backend, "--mac", Mac(guest, number)}};
 
         if (setup.trace)
             command.argv.emplace_back("--trace");
@@ -165,7 +168,8 @@ struct Cards::State {
 
         while (!Listens(socket)) {
             if (!card.Runs() || Clock::now() > deadline)
-                Fail("the modelled card {} does not start; {} says:\n{}", card.name, card.log.string(), Tail(card.log, 20));
+                Fail("the modelled card {} does not start; {} says:\n{}", card.name, card.log.string(),
+                     Tail(card.log, 20));
             std::this_thread::sleep_for(kPause);
         }
     }
@@ -187,7 +191,8 @@ struct Cards::State {
 
             if (i != partner)
                 backend = (i < partner ? "listen:" : "socket:") + wire.string();
-            Start(cards[i], static_cast<unsigned>(i) / setup.per_guest, static_cast<unsigned>(i) % setup.per_guest, backend);
+            Start(cards[i], static_cast<unsigned>(i) / setup.per_guest, static_cast<unsigned>(i) % setup.per_guest,
+                  backend);
         }
     }
 
@@ -201,8 +206,8 @@ struct Cards::State {
         for (const fs::path &file : requests) {
             const std::string name = file.stem();
             const auto card = std::ranges::find(cards, name.substr(0, name.find('.')), &Card::name);
-            const std::string answer =
-                card == cards.end() ? Refusal("there is no card of this name") : Ask(card->control, Trim(ReadFile(file)));
+            const std::string answer = card == cards.end() ? Refusal("there is no card of this name")
+                                                           : Ask(card->control, Trim(ReadFile(file)));
 
             fs::remove(file);
             WriteFile(exchange / (name + ".tmp"), answer + "\n");

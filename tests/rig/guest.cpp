@@ -160,10 +160,11 @@ void AddCards(Command &command, const Boot &boot)
                          "-machine", "memory-backend=memory"});
     for (const fs::path &card : boot.cards) {
         slot++;
-        command.argv.insert(command.argv.end(),
-                            {"-device", fmt::format("pcie-root-port,id=port{0},chassis={0},slot={0}", slot), "-device",
-                             fmt::format(R"({{"driver":"vfio-user-pci","bus":"port{}","socket":{{"type":"unix","path":"{}"}}}})",
-                                         slot, card.string())});
+        command.argv.insert(
+            command.argv.end(),
+            {"-device", fmt::format("pcie-root-port,id=port{0},chassis={0},slot={0}", slot), "-device",
+             fmt::format(R"({{"driver":"vfio-user-pci","bus":"port{}","socket":{{"type":"unix","path":"{}"}}}})", slot,
+                         card.string())});
     }
 }
 

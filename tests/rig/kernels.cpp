@@ -176,7 +176,8 @@ const std::vector<std::string> &StockKernelNames()
 
 const std::vector<std::string> &UmlVariants()
 {
-    static const std::vector<std::string> kVariants = {"release", "kasan", "lockdep", "debian12", "connectx", "connectx-kasan"};
+    static const std::vector<std::string> kVariants = {"release", "kasan", "lockdep", "debian12", "connectx",
+                                                       "connectx-kasan"};
     return kVariants;
 }
 

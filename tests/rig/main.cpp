@@ -223,7 +223,9 @@ int main(int argc, char **argv)
     run->add_option("--kernel", arguments.kernel, "of the QEMU rig: 6.1, 6.12 or newest")
         ->check(CLI::IsMember(rig::StockKernelNames()))
         ->capture_default_str();
-    run->add_option("--variant", arguments.variant, "of the UML kernel: release, kasan, lockdep, connectx, connectx-kasan, or debian12 (user land)")
+    run->add_option("--variant", arguments.variant,
+                    "of the UML kernel: release, kasan, lockdep, connectx, connectx-kasan, "
+                    "or debian12 (user land)")
         ->check(CLI::IsMember(rig::UmlVariants()))
         ->capture_default_str();
     run->add_flag("--list", arguments.list, "list the tests, their time-outs and the kernels they run on");
@@ -233,12 +235,14 @@ int main(int argc, char **argv)
     run->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
     run->add_flag("--host-root", arguments.run.host_root, "QEMU and user land of this host instead of a cached Debian root");
     run->add_option("--exec", arguments.by_hand.command, "run this shell command in the guest instead of tests");
-    run->add_option("--cards", arguments.by_hand.cards, "of --exec: modelled ConnectX cards of the guest, cabled pairwise")
+    run->add_option("--cards", arguments.by_hand.cards,
+                    "of --exec: modelled ConnectX cards of the guest, cabled pairwise")
         ->check(CLI::Range(0, 8));
     run->add_option("--guests", arguments.by_hand.guests,
                     "of --exec: 2 runs it in two, as ROLE a and b, the cards of the one cabled to those of the other")
         ->check(CLI::Range(1, 2));
-    run->add_option("--wire", arguments.run.wire, "of a card without another at the end of its cable: connectx-model's --backend")
+    run->add_option("--wire", arguments.run.wire,
+                    "of a card without another at the end of its cable: connectx-model's --backend")
         ->capture_default_str();
     run->add_flag("--trace-cards", arguments.run.trace_cards, "each command and doorbell goes to the log of its card");
     run->add_option("--timeout", arguments.timeout, "of --exec, in seconds")->check(CLI::PositiveNumber)->capture_default_str();
@@ -253,8 +257,12 @@ int main(int argc, char **argv)
     check_debug->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
     check_debug->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
     CLI::App *check_connectx = app.add_subcommand("check-connectx", "all selftests with modelled ConnectX cards");
-    check_connectx->add_option("-j,--jobs", arguments.run.jobs, "tests at once")->check(CLI::Range(1, 64))->capture_default_str();
-    check_connectx->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
+    check_connectx->add_option("-j,--jobs", arguments.run.jobs, "tests at once")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    check_connectx->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")
+        ->check(CLI::Range(1, 100))
+        ->capture_default_str();
     CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");
     CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files and of connectx-model");
 

@@ -155,7 +155,8 @@ struct JobResult {
     {
         for (std::size_t i = 0; i < guests.size(); i++)
             if (const std::string trouble = guests[i].Trouble(); !trouble.empty())
-                return guests.size() > 1 ? fmt::format("guest {}: {}", GuestRole(static_cast<unsigned>(i)), trouble) : trouble;
+                return guests.size() > 1 ? fmt::format("guest {}: {}", GuestRole(static_cast<unsigned>(i)), trouble)
+                                         : trouble;
         return cards.empty() ? std::string() : cards.front().what;
     }
 
@@ -384,7 +385,8 @@ std::vector<Test> AllTests(const fs::path &checkout)
                 test.kernels.push_back(word);
         }
         if (seconds <= 0 || test.kernels.empty())
-            Fail("{}: `{}` is not \"name seconds [mem=MIB] [cards=N] [guests=2] [short] kernels...\"", list.string(), line);
+            Fail("{}: `{}` is not \"name seconds [mem=MIB] [cards=N] [guests=2] [short] kernels...\"", list.string(),
+                 line);
         test.timeout = std::chrono::seconds(seconds);
         tests.push_back(std::move(test));
     }

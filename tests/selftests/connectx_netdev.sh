@@ -48,7 +48,8 @@ iperf_listens() { listens "$NS_B" 5201; }
 
 # throughput ARGS...: what one end has sent in two seconds the other has received
 throughput() {
-	serve iperf_listens "$NS_B" iperf3 -s -1 -- "$NS_A" iperf3 -c $IP4_B -t 2 -f m "$@" && grep -Eq ' [1-9][0-9.]* .Bytes .* receiver' "$scratch/client.log"
+	serve iperf_listens "$NS_B" iperf3 -s -1 -- "$NS_A" iperf3 -c $IP4_B -t 2 -f m "$@" &&
+		grep -Eq ' [1-9][0-9.]* .Bytes .* receiver' "$scratch/client.log"
 }
 
 without_offloads() {

@@ -76,7 +76,8 @@ std::optional<std::string> BackendOptions::Text(const std::string &key)
     return node.empty() ? std::nullopt : std::optional(node.mapped());
 }
 
-std::uint64_t BackendOptions::Number(const std::string &key, std::uint64_t absent, std::uint64_t low, std::uint64_t high)
+std::uint64_t BackendOptions::Number(const std::string &key, std::uint64_t absent, std::uint64_t low,
+                                     std::uint64_t high)
 {
     const auto text = Text(key);
     std::uint64_t value = 0;

@@ -106,7 +106,8 @@ std::uint32_t Card::State::ReadSegment(std::uint64_t offset) const
     CX_SET(segment, initial_seg, health_buffer.valid, unhealthy);
     CX_SET(segment, initial_seg, health_buffer.rfr, unhealthy);
     CX_SET(segment, initial_seg, health_buffer.synd, unhealthy ? kInternalError : 0);
-    CX_SET(segment, initial_seg, health_buffer.fw_version, kFirmwareMajor << 24 | kFirmwareMinor << 16 | kFirmwareSubminor);
+    CX_SET(segment, initial_seg, health_buffer.fw_version,
+           kFirmwareMajor << 24 | kFirmwareMinor << 16 | kFirmwareSubminor);
     CX_SET(segment, initial_seg, health_counter, static_cast<std::uint64_t>(ticks));
     return static_cast<std::uint32_t>(GetField(segment, { offset * 8, 32 }));
 }

@@ -65,8 +65,9 @@ bool Check(Call &call, const CommandRow &row)
                            call.objects.function == FunctionState::kEnabled  ? "enabled" :
                                                                                "initialized");
     if (const auto bit = ReservedBit(call.in, row.known); bit)
-        return call.Refuse(Status::kBadParameter, "bit {:#x} of the input is set: reserved, or not offered (value {:#x})",
-                           *bit, GetField(call.in, { *bit / 32 * 32, 32 }));
+        return call.Refuse(Status::kBadParameter,
+                           "bit {:#x} of the input is set: reserved, or not offered (value {:#x})", *bit,
+                           GetField(call.in, { *bit / 32 * 32, 32 }));
     return true;
 }
 

@@ -35,9 +35,10 @@ constexpr std::array kFaults = {
     FaultName{"health", Fault::kHealth, false},
 };
 
-constexpr std::string_view kHelp = "help | status | fault command-timeout | fault cq-error [NUMBER] | fault rq-error [NUMBER] | "
-                                   "fault lost-interrupt | fault link-down | fault link-up | fault health | "
-                                   "rate FRAMES_PER_SECOND | start | stop | remove | quit";
+constexpr std::string_view kHelp =
+    "help | status | fault command-timeout | fault cq-error [NUMBER] | fault rq-error [NUMBER] | "
+    "fault lost-interrupt | fault link-down | fault link-up | fault health | "
+    "rate FRAMES_PER_SECOND | start | stop | remove | quit";
 
 nlohmann::json Ok()
 {
@@ -181,7 +182,8 @@ bool Control::Read(Client &client)
 
         if (end == std::string::npos && !too_long)
             return true;
-        const std::string answer = (too_long ? Error("the line is too long").dump() : Execute(client.input.substr(0, end))) + "\n";
+        const std::string answer =
+            (too_long ? Error("the line is too long").dump() : Execute(client.input.substr(0, end))) + "\n";
         /* one that does not read its answers is let go */
         if (send(client.socket.Get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
                 static_cast<ssize_t>(answer.size()) ||

@@ -130,7 +130,7 @@ void EventLoop::RunOnce(Clock::duration at_most)
     RunTimers();
     for (int i = 0; i < count; ++i) {
         const epoll_event event = events[static_cast<std::size_t>(i)];
-        const std::uint64_t number = event.data.u64; /* a copy: the structure is packed, its members have no alignment */
+        const std::uint64_t number = event.data.u64; /* a copy: the members of a packed structure have no alignment */
         const auto watcher = watchers_.find(number);
 
         if (watcher == watchers_.end())

@@ -89,7 +89,8 @@ int Main(int argc, char **argv)
     app.set_version_flag("--version", CX_VERSION);
     app.footer(kFooter);
     auto *transports = app.add_option_group("transport", "how the function gets to the guest");
-    transports->add_option("--vfio-user", options.vfio_user, "serve vfio-user at this socket, for QEMU")->type_name("PATH");
+    transports->add_option("--vfio-user", options.vfio_user, "serve vfio-user at this socket, for QEMU")
+        ->type_name("PATH");
     transports
         ->add_option("--virtio-pcidev", options.virtio_pcidev,
                      "serve virtio-pcidev over vhost-user at this socket, for User Mode Linux")
@@ -101,7 +102,8 @@ int Main(int argc, char **argv)
         ->type_name("KIND")
         ->capture_default_str();
     app.add_option("--mac", options.mac, "the port's permanent MAC address")->type_name("MAC")->capture_default_str();
-    app.add_option("--control", options.control, "take orders at this socket: status, faults, traffic")->type_name("PATH");
+    app.add_option("--control", options.control, "take orders at this socket: status, faults, traffic")
+        ->type_name("PATH");
     app.add_flag("--trace", options.trace, "every command and doorbell, a line each, on standard error");
     app.add_flag("--once", options.once, "end when the first guest has gone");
     CLI11_PARSE(app, argc, argv);

@@ -11,7 +11,8 @@ constexpr std::size_t kIpv4Header = 20, kIpv6Header = 40, kTcpHeader = 20, kUdpH
 constexpr std::size_t kIpv4Checksum = 10, kTcpChecksum = 16, kUdpChecksum = 6;
 
 /* Extension headers of IPv6: RFC 8200, and RFC 4302 for the one that counts its length differently. */
-constexpr std::uint8_t kHopByHop = 0, kRouting = 43, kFragmentHeader = 44, kAuthentication = 51, kDestinationOptions = 60;
+constexpr std::uint8_t kHopByHop = 0, kRouting = 43, kFragmentHeader = 44, kAuthentication = 51,
+                       kDestinationOptions = 60;
 
 void ParseL4(Packet &packet, std::size_t at)
 {

@@ -20,7 +20,8 @@ struct Packet {
     std::uint16_t ethertype = 0;  /* of what follows the tags */
     std::size_t l3 = 0;           /* where that is */
     unsigned ip_version = 0;      /* 0: no IP, or its header is cut short */
-    bool l3_valid = false;        /* lengths fit, and so does IPv4's checksum; of a packet to send, the header's length only */
+    /* lengths fit, and so does IPv4's checksum; of a packet to send, the header's length only */
+    bool l3_valid = false;
     bool fragment = false;
     std::uint8_t protocol = 0;    /* after IPv6's extension headers */
     std::size_t l4 = 0;           /* of a whole TCP or UDP header that is not in a fragment; else 0 */

@@ -11,7 +11,8 @@ namespace {
 constexpr std::uint32_t kSourceAddress = 1, kDestinationAddress = 2, kSourcePort = 4, kDestinationPort = 8;
 
 /* CQE's rss_hash_type, two bits for each of the fields; the values of addresses and of ports */
-constexpr unsigned kSourceAddressShift = 0, kDestinationAddressShift = 2, kSourcePortShift = 4, kDestinationPortShift = 6;
+constexpr unsigned kSourceAddressShift = 0, kDestinationAddressShift = 2, kSourcePortShift = 4,
+                   kDestinationPortShift = 6;
 constexpr unsigned kIpv4 = 1, kIpv6 = 2, kTcp = 1, kUdp = 2;
 
 struct Input {

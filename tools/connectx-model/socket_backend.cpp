@@ -24,7 +24,8 @@ public:
         : loop_(loop), trace_(trace), path_(std::move(path))
     {
         if (listen)
-            listener_.emplace(loop_, path_, SOCK_SEQPACKET, [this](FileDescriptor peer) { Connected(std::move(peer)); });
+            listener_.emplace(loop_, path_, SOCK_SEQPACKET,
+                              [this](FileDescriptor peer) { Connected(std::move(peer)); });
     }
     ~SocketBackend() override
     {

@@ -129,7 +129,8 @@ Syndrome DataPath::ExecuteWqe(Sq &sq, const Wqe &wqe)
     const std::uint32_t queue = wqe.control.qpn_ds >> 8, index = wqe.control.opmod_idx_opcode >> 8 & 0xffff;
 
     if (wqe.size == 0 || queue != sq.number || index != wqe.index) {
-        trace_.Complain("SQ {}: WQE {} says queue {}, index {}, {} bytes", sq.number, wqe.index, queue, index, wqe.size);
+        trace_.Complain("SQ {}: WQE {} says queue {}, index {}, {} bytes", sq.number, wqe.index, queue, index,
+                        wqe.size);
         return Syndrome::kLocalOperation;
     }
     if (wqe.opcode == kOpcodeNop)

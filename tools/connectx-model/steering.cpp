@@ -25,7 +25,8 @@ static_assert(sizeof(OuterHeaders) == kSetBytes);
 
 /* Bytes of fte_match_set_lyr_2_4. */
 constexpr std::size_t kSourceMac = 0, kEthertype = 6, kDestinationMac = 8, kTci = 14, kProtocol = 16, kTos = 17;
-constexpr std::size_t kFlags = 18, kTcpPorts = 20, kIhl = 26, kTtl = 27, kUdpPorts = 28, kSource = 32, kDestination = 48;
+constexpr std::size_t kFlags = 18, kTcpPorts = 20, kIhl = 26, kTtl = 27, kUdpPorts = 28, kSource = 32,
+                      kDestination = 48;
 /* Bits of the 16 at kFlags. */
 constexpr unsigned kCvlanTag = 1U << 15, kSvlanTag = 1U << 14, kFragment = 1U << 13, kIpVersionShift = 9;
 

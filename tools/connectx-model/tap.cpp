@@ -18,7 +18,8 @@ constexpr int kFramesATurn = 64; /* then timers and other descriptors get theirs
 
 class Tap final : public Backend {
 public:
-    Tap(EventLoop &loop, FileDescriptor tap, std::string name) : loop_(loop), tap_(std::move(tap)), name_(std::move(name))
+    Tap(EventLoop &loop, FileDescriptor tap, std::string name)
+        : loop_(loop), tap_(std::move(tap)), name_(std::move(name))
     {
     }
     ~Tap() override

@@ -323,12 +323,13 @@ VfioUser::Result VfioUser::GetRegionInfo(Body body)
     if (!info || info->argsz < sizeof(*info) || info->index >= VFIO_PCI_NUM_REGIONS)
         return {.error = EINVAL, .body = {}};
     const std::uint64_t size = RegionSize(info->index);
-    Put(result.body, vfio_region_info{.argsz = sizeof(*info),
-                                      .flags = size != 0 ? VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE : 0U,
-                                      .index = info->index,
-                                      .cap_offset = 0,
-                                      .size = size,
-                                      .offset = 0});
+    Put(result.body,
+        vfio_region_info{.argsz = sizeof(*info),
+                         .flags = size != 0 ? VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE : 0U,
+                         .index = info->index,
+                         .cap_offset = 0,
+                         .size = size,
+                         .offset = 0});
     return result;
 }
 

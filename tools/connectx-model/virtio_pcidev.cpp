@@ -191,8 +191,8 @@ void VirtioPcidev::Receive(std::span<const std::byte> message, Descriptors descr
 
 void VirtioPcidev::Reply(std::uint32_t request, std::span<const std::byte> body)
 {
-    std::vector<std::byte> message = Bytes(
-        Header{.request = request, .flags = kFlagsVersion | kFlagsReply, .size = static_cast<std::uint32_t>(body.size())});
+    std::vector<std::byte> message = Bytes(Header{
+        .request = request, .flags = kFlagsVersion | kFlagsReply, .size = static_cast<std::uint32_t>(body.size())});
 
     message.insert(message.end(), body.begin(), body.end());
     guest_->Send(message);

@@ -153,7 +153,8 @@ void Step(driver::Machine &machine, driver::Driver &on, Source &source)
 } // namespace
 
 /* libFuzzer's name for it */
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size); // NOLINT(readability-identifier-naming)
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size);
 
 int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {

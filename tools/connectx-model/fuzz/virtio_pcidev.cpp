@@ -37,7 +37,8 @@ public:
     Guest(const Guest &) = delete;
     Guest &operator=(const Guest &) = delete;
 
-    template <typename... Values> void Ask(std::uint32_t request, const std::vector<int> &descriptors, const Values &...values)
+    template <typename... Values>
+    void Ask(std::uint32_t request, const std::vector<int> &descriptors, const Values &...values)
     {
         std::vector<std::byte> body;
 
@@ -48,7 +49,8 @@ public:
     void SetUp()
     {
         Ask(2, {}, std::uint64_t{1ULL << 32});
-        Ask(5, {memory_.Get()}, std::uint32_t{1}, std::uint32_t{0}, std::uint64_t{0}, kMemory, std::uint64_t{0}, std::uint64_t{0});
+        Ask(5, {memory_.Get()}, std::uint32_t{1}, std::uint32_t{0}, std::uint64_t{0}, kMemory, std::uint64_t{0},
+            std::uint64_t{0});
         for (std::uint32_t ring = 0; ring < 2; ++ring) {
             const std::uint64_t start = ring * kMemory / 2;
 
@@ -121,7 +123,8 @@ public:
     }
 
 private:
-    void Send(std::uint32_t request, std::uint32_t flags, const std::vector<std::byte> &body, const std::vector<int> &descriptors)
+    void Send(std::uint32_t request, std::uint32_t flags, const std::vector<std::byte> &body,
+              const std::vector<int> &descriptors)
     {
         std::vector<std::byte> message;
 
@@ -132,7 +135,8 @@ private:
         SendWith(guest_.Get(), message, descriptors);
         Turn();
     }
-    void PutDescriptor(std::size_t index, std::uint64_t address, std::uint32_t size, std::uint16_t flags, std::uint16_t next)
+    void PutDescriptor(std::size_t index, std::uint64_t address, std::uint32_t size, std::uint16_t flags,
+                       std::uint16_t next)
     {
         std::vector<std::byte> bytes;
 

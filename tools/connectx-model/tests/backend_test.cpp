@@ -43,11 +43,12 @@ protected:
 
 TEST_F(BackendTest, BadTextIsAnError)
 {
-    for (const char *text : {"", "tap", "tap:", "none:1", "socket:", "nonsense", "pcap:", "pcap:,", "pcap:/nonexistent,",
-                             "pcap:,/nonexistent/out", "pcap:,x,rate=0", "generator:rate", "generator:rate=0",
-                             "generator:rate=ten", "generator:rate=1,rate=2", "generator:colour=red", "generator:size=20",
-                             "generator:size=20000", "generator:dmac=1:2", "generator:dip=300.1.1.1", "generator:start=maybe",
-                             "generator:sport=65535,flows=2", "generator:=1", "tap:a-name-that-is-too-long"})
+    for (const char *text :
+         {"", "tap", "tap:", "none:1", "socket:", "nonsense", "pcap:", "pcap:,", "pcap:/nonexistent,",
+          "pcap:,/nonexistent/out", "pcap:,x,rate=0", "generator:rate", "generator:rate=0", "generator:rate=ten",
+          "generator:rate=1,rate=2", "generator:colour=red", "generator:size=20", "generator:size=20000",
+          "generator:dmac=1:2", "generator:dip=300.1.1.1", "generator:start=maybe", "generator:sport=65535,flows=2",
+          "generator:=1", "tap:a-name-that-is-too-long"})
         EXPECT_THROW(Make(text), BackendError) << text;
 }
 
@@ -144,7 +145,8 @@ TEST_F(BackendTest, SocketDropsWhatIsNoFrame)
 TEST_F(BackendTest, GeneratorMakesWhatItIsAskedFor)
 {
     Frames frames;
-    const auto generator = Make("generator:rate=100000,count=100,burst=10,flows=4,size=300,dmac=02:00:00:00:00:aa,sport=2000");
+    const auto generator =
+        Make("generator:rate=100000,count=100,burst=10,flows=4,size=300,dmac=02:00:00:00:00:aa,sport=2000");
     std::set<unsigned> ports;
 
     generator->Start(Into(frames));

@@ -113,9 +113,10 @@ TEST_F(ControlTest, Faults)
 
 TEST_F(ControlTest, UnknownInputIsAnError)
 {
-    for (const char *line : {"", " ", "nonsense", "fault", "fault nonsense", "fault health 1", "fault cq-error x", "fault cq-error -1",
-                             "fault cq-error 4294967296", "fault cq-error 1 2", "fault cq-error 0x", "rate", "rate ten", "rate 1 2",
-                             "start now", "status all", "\xff\xfe", "{\"fault\": 1}", "rate 99999999999999999999"})
+    for (const char *line :
+         {"", " ", "nonsense", "fault", "fault nonsense", "fault health 1", "fault cq-error x", "fault cq-error -1",
+          "fault cq-error 4294967296", "fault cq-error 1 2", "fault cq-error 0x", "rate", "rate ten", "rate 1 2",
+          "start now", "status all", "\xff\xfe", "{\"fault\": 1}", "rate 99999999999999999999"})
         EXPECT_TRUE(Error(line)) << line;
     EXPECT_TRUE(Error(std::string("status\0", 7)));
     EXPECT_TRUE(Error("fault cq-error \xff"));

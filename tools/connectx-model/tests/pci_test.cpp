@@ -215,7 +215,8 @@ TEST_F(PciTest, BarAccessesAreCutForTheCard)
     EXPECT_EQ(function_.writes, (Accesses{{0x800, 8, 0x0807060504030201}, {0x808, 8, 0x100f0e0d0c0b0a09}}));
     function_.writes.clear();
     pci_.WriteBar(0x804, std::span(bytes).first(16));
-    EXPECT_EQ(function_.writes, (Accesses{{0x804, 4, 0x04030201}, {0x808, 8, 0x0c0b0a0908070605}, {0x810, 4, 0x100f0e0d}}));
+    EXPECT_EQ(function_.writes,
+              (Accesses{{0x804, 4, 0x04030201}, {0x808, 8, 0x0c0b0a0908070605}, {0x810, 4, 0x100f0e0d}}));
     function_.writes.clear();
     pci_.WriteBar(0x802, std::span(bytes).first(5)); /* no byte enables: only whole words, of which there is none */
     EXPECT_TRUE(function_.writes.empty());

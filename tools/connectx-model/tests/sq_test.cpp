@@ -208,7 +208,8 @@ TEST_F(SqTest, LargeTcpSendsAreCut)
     for (const bool ipv6 : {false, true}) {
         const Bytes payload = Payload(2 * 1448 + 77, 9);
         /* CWR, PSH, FIN, ACK; the id and the sequence number wrap */
-        FrameSpec spec{.ipv6 = ipv6, .id = 0xffff, .sequence = 0xfffffff0, .flags = 0x99, .options = "0101080a0102030405060708"};
+        FrameSpec spec{
+            .ipv6 = ipv6, .id = 0xffff, .sequence = 0xfffffff0, .flags = 0x99, .options = "0101080a0102030405060708"};
         spec.checksums = false;
         const Bytes whole = MakeFrame(spec, payload);
         const std::size_t header = whole.size() - payload.size();
@@ -226,7 +227,8 @@ TEST_F(SqTest, LargeTcpSendsAreCut)
             spec.sequence = static_cast<std::uint32_t>(0xfffffff0 + 1448 * i);
             spec.flags = flags[i];
             const auto first = payload.begin() + static_cast<std::ptrdiff_t>(1448 * i);
-            EXPECT_EQ(wire.frames[i], MakeFrame(spec, Bytes(first, i == 2 ? payload.end() : first + 1448))) << ipv6 << i;
+            EXPECT_EQ(wire.frames[i], MakeFrame(spec, Bytes(first, i == 2 ? payload.end() : first + 1448)))
+                << ipv6 << i;
         }
     }
     EXPECT_EQ(cq.producer, 2U) << "one completion for each WQE";
@@ -246,7 +248,8 @@ TEST_F(SqTest, LargeUdpSendsAreCut)
         for (std::size_t i = 0; i < 3; ++i) {
             spec.id = 7 + static_cast<unsigned>(i);
             const auto first = payload.begin() + static_cast<std::ptrdiff_t>(1000 * i);
-            EXPECT_EQ(wire.frames[i], MakeFrame(spec, Bytes(first, i == 2 ? payload.end() : first + 1000))) << ipv6 << i;
+            EXPECT_EQ(wire.frames[i], MakeFrame(spec, Bytes(first, i == 2 ? payload.end() : first + 1000)))
+                << ipv6 << i;
         }
     }
 }
@@ -435,7 +438,8 @@ TEST_F(SqTest, ControlSegmentsMustFit)
 TEST_F(SqTest, InlineModeIsEnforced)
 {
     sq.min_inline_mode = 1;
-    Send({.inline_header = Bytes(tcp.begin(), tcp.begin() + 14), .data_segments = Placed(Bytes(tcp.begin() + 14, tcp.end()))});
+    Send({.inline_header = Bytes(tcp.begin(), tcp.begin() + 14),
+          .data_segments = Placed(Bytes(tcp.begin() + 14, tcp.end()))});
     EXPECT_EQ(wire.frames.size(), 1U);
     Send({.data_segments = Placed(tcp)});
     ExpectError(1, 2);
@@ -445,7 +449,8 @@ TEST_F(SqTest, CountersWrapAt16Bits)
 {
     sq.done = Posted(sq) = 0xfffd;
     for (unsigned i = 0; i < 3; ++i)
-        Send({.data_segments = Placed(Bytes(tcp.begin(), tcp.begin() + 60)) + Placed(Bytes(tcp.begin() + 60, tcp.end())),
+        Send({.data_segments =
+                  Placed(Bytes(tcp.begin(), tcp.begin() + 60)) + Placed(Bytes(tcp.begin() + 60, tcp.end())),
               .flags = kSignalled});
     EXPECT_EQ(wire.frames.size(), 3U);
     EXPECT_EQ(Number(Completion(2), 60, 2), 0xffffU);

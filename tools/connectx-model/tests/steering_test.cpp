@@ -8,8 +8,9 @@ namespace {
 constexpr std::uint32_t kDrop = 2, kForward = 4, kCount = 8;
 
 /* Bytes of fte_match_set_lyr_2_4 */
-constexpr std::size_t kSmac = 0, kEthertype = 6, kDmac = 8, kVlan = 14, kProtocol = 16, kDscp = 17, kFlags = 18, kTcpSource = 20,
-                      kTcpDestination = 22, kTtl = 27, kUdpSource = 28, kUdpDestination = 30, kSource = 32, kDestination = 48;
+constexpr std::size_t kSmac = 0, kEthertype = 6, kDmac = 8, kVlan = 14, kProtocol = 16, kDscp = 17, kFlags = 18,
+                      kTcpSource = 20, kTcpDestination = 22, kTtl = 27, kUdpSource = 28, kUdpDestination = 30,
+                      kSource = 32, kDestination = 48;
 
 MatchBytes Match(std::size_t at, std::size_t size, std::uint64_t value, MatchBytes match = {})
 {
@@ -43,8 +44,8 @@ protected:
         objects.tables[number].number = number;
         return objects.tables[number];
     }
-    void AddGroup(std::uint32_t table, std::uint32_t number, std::uint32_t start, std::uint32_t end, const MatchBytes &mask,
-                  unsigned criteria = 1)
+    void AddGroup(std::uint32_t table, std::uint32_t number, std::uint32_t start, std::uint32_t end,
+                  const MatchBytes &mask, unsigned criteria = 1)
     {
         ++objects.steering_generation;
         objects.tables[table].groups[number] = {number, start, end, static_cast<std::uint8_t>(criteria), mask};
@@ -133,7 +134,8 @@ TEST_F(SteeringTest, FieldsOfAPacket)
     const Bytes tcp6 = MakeFrame({.ipv6 = true, .flags = 0x12}, Payload(20));
     Bytes fragment = udp;
     SetNumber(fragment, 20, 2, 0x0010);
-    const auto matches = [&](const Bytes &frame, std::size_t at, std::size_t size, std::uint64_t mask, std::uint64_t value) {
+    const auto matches = [&](const Bytes &frame, std::size_t at, std::size_t size, std::uint64_t mask,
+                             std::uint64_t value) {
         AddGroup(1, 1, 0, 0, Match(at, size, mask));
         AddEntry(1, 1, 0, Match(at, size, value), {To(1)});
         const bool yes = Where(frame) == 1000;
@@ -296,9 +298,10 @@ TEST_F(SteeringTest, FramesCutShortAnywhere)
 {
     AddGroup(1, 1, 0, 0, {});
     AddEntry(1, 1, 0, {}, {To(1)});
-    for (const Bytes &frame : {tcp, udp6, MakeFrame({.vlan = Hex("88a8 6064 8100 0001")}, Payload(20)),
-                               Hex("020000000002020000000001 86dd 6000000000082bff") + Bytes(32) + Hex("2cff000000000000"),
-                               Hex("020000000002020000000001 86dd 6000000000083300") + Bytes(32) + Hex("33ff000000000000")})
+    for (const Bytes &frame :
+         {tcp, udp6, MakeFrame({.vlan = Hex("88a8 6064 8100 0001")}, Payload(20)),
+          Hex("020000000002020000000001 86dd 6000000000082bff") + Bytes(32) + Hex("2cff000000000000"),
+          Hex("020000000002020000000001 86dd 6000000000083300") + Bytes(32) + Hex("33ff000000000000")})
         for (std::size_t size = 14; size <= frame.size(); ++size)
             EXPECT_EQ(Where(Bytes(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size))), 1000U) << size;
 }

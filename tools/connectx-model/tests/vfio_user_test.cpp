@@ -62,10 +62,11 @@ protected:
         client_ = std::move(client);
         server_.Adopt(std::move(server));
     }
-    static std::vector<std::byte> Message(std::uint16_t command, std::span<const std::byte> body, std::uint32_t flags = 0)
+    static std::vector<std::byte> Message(std::uint16_t command, std::span<const std::byte> body,
+                                          std::uint32_t flags = 0)
     {
-        std::vector<std::byte> message = Body(std::uint16_t{0x77}, command, static_cast<std::uint32_t>(kHeader + body.size()),
-                                              flags, std::uint32_t{0});
+        std::vector<std::byte> message = Body(
+            std::uint16_t{0x77}, command, static_cast<std::uint32_t>(kHeader + body.size()), flags, std::uint32_t{0});
 
         message.insert(message.end(), body.begin(), body.end());
         return message;
@@ -105,7 +106,8 @@ protected:
         EXPECT_EQ(reply.flags, reply.error == 0 ? 0x1U : 0x21U);
         return reply;
     }
-    std::uint32_t Error(std::uint16_t command, std::span<const std::byte> body, const std::vector<int> &descriptors = {})
+    std::uint32_t Error(std::uint16_t command, std::span<const std::byte> body,
+                        const std::vector<int> &descriptors = {})
     {
         const Reply reply = Ask(command, body, descriptors);
 
@@ -116,7 +118,8 @@ protected:
     {
         EXPECT_EQ(Error(kVersion, Body(std::uint16_t{0}, std::uint16_t{0}, '{', '}', '\0')), 0U);
     }
-    std::vector<std::byte> Map(std::uint64_t address, std::uint64_t size, std::uint32_t flags = 3, std::uint64_t offset = 0)
+    std::vector<std::byte> Map(std::uint64_t address, std::uint64_t size, std::uint32_t flags = 3,
+                               std::uint64_t offset = 0)
     {
         return Body(std::uint32_t{32}, flags, offset, address, size);
     }
@@ -124,7 +127,8 @@ protected:
     {
         return Body(std::uint32_t{24}, flags, address, size);
     }
-    static std::vector<std::byte> Irqs(std::uint32_t flags, std::uint32_t index, std::uint32_t start, std::uint32_t count)
+    static std::vector<std::byte> Irqs(std::uint32_t flags, std::uint32_t index, std::uint32_t start,
+                                       std::uint32_t count)
     {
         return Body(std::uint32_t{20}, flags, index, start, count);
     }

@@ -90,8 +90,8 @@ protected:
         RunAll(loop_);
     }
     /* The reply's body; empty if none came. */
-    std::vector<std::byte> Ask(std::uint32_t request, std::span<const std::byte> body, const std::vector<int> &descriptors = {},
-                               std::uint32_t flags = 1)
+    std::vector<std::byte> Ask(std::uint32_t request, std::span<const std::byte> body,
+                               const std::vector<int> &descriptors = {}, std::uint32_t flags = 1)
     {
         Post(request, body, descriptors, flags);
         std::vector<std::byte> bytes(4096);
@@ -200,7 +200,8 @@ protected:
     }
 
     /* One access, descriptors 0 and 1 of ring 0: what the device wrote back. */
-    std::vector<std::byte> Access(const Operation &operation, std::span<const std::byte> data = {}, std::uint32_t answer = 0)
+    std::vector<std::byte> Access(const Operation &operation, std::span<const std::byte> data = {},
+                                  std::uint32_t answer = 0)
     {
         const std::uint64_t buffer = Ring(0) + kBuffers;
         const std::uint16_t before = UsedIndex(0);
@@ -208,7 +209,9 @@ protected:
 
         bytes.insert(bytes.end(), data.begin(), data.end());
         std::memcpy(memory_ + buffer, bytes.data(), bytes.size());
-        SetDescriptor(0, 0, {kGuest + buffer, static_cast<std::uint32_t>(bytes.size()), answer != 0 ? kNext : std::uint16_t{0}, 1});
+        SetDescriptor(
+            0, 0,
+            {kGuest + buffer, static_cast<std::uint32_t>(bytes.size()), answer != 0 ? kNext : std::uint16_t{0}, 1});
         SetDescriptor(0, 1, {kGuest + buffer + 0x8000, answer, kWrite, 0});
         Offer(0, 0);
         Kick(0);
@@ -246,8 +249,10 @@ protected:
 
     FileDescriptor file_;
     std::byte *memory_;
-    std::array<FileDescriptor, 2> kick_ = {FileDescriptor(eventfd(0, EFD_NONBLOCK)), FileDescriptor(eventfd(0, EFD_NONBLOCK))};
-    std::array<FileDescriptor, 2> call_ = {FileDescriptor(eventfd(0, EFD_NONBLOCK)), FileDescriptor(eventfd(0, EFD_NONBLOCK))};
+    std::array<FileDescriptor, 2> kick_ = {FileDescriptor(eventfd(0, EFD_NONBLOCK)),
+                                           FileDescriptor(eventfd(0, EFD_NONBLOCK))};
+    std::array<FileDescriptor, 2> call_ = {FileDescriptor(eventfd(0, EFD_NONBLOCK)),
+                                           FileDescriptor(eventfd(0, EFD_NONBLOCK))};
     EventLoop loop_;
     Trace trace_{false};
     RecordingFunction function_;
