@@ -549,8 +549,7 @@ static void qp_free_rcu(struct rcu_head *rcu)
 {
 	struct rocev2_qp *qp = container_of(rcu, struct rocev2_qp, rcu);
 
-	/* what RCU readers appended after the QP was gone */
-	rocev2_rx_purge(&qp->rx_queue.packets);
+	WARN_ON_ONCE(!rocev2_rx_queue_empty(&qp->rx_queue));
 	kfree(qp);
 }
 
@@ -586,6 +585,8 @@ int rocev2_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	rocev2_mcast_leave_all(qp);
 	rocev2_qp_own(qp);
 	qp_set_state(qp, IB_QPS_RESET);
+	/* a packet kept any longer would keep who brought it in */
+	rocev2_rx_queue_close(&qp->rx_queue);
 	qp_drop_packets(qp);
 	local_bh_enable();
 

@@ -39,7 +39,11 @@ static void rx_queue(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 		rx_drop(qp, buf);
 		return;
 	}
-	rocev2_rx_queue_add(&qp->rx_queue, buf);
+	if (unlikely(!rocev2_rx_queue_add(&qp->rx_queue, buf))) {
+		buf->reason = ROCEV2_CNT_RX_QPN;
+		rx_drop(qp, buf);
+		return;
+	}
 	rocev2_qp_kick(qp);
 }
 

@@ -177,6 +177,7 @@ static inline __wsum rocev2_rx_checksum(const struct rocev2_rx_buf *buf, u32 off
  * @lock: all of it
  * @packets: struct rocev2_rx_buf
  * @len: how many; may be read without the lock
+ * @closed: nothing is appended any more: the QP dies, and lookups from before find it still
  *
  * Context: bottom halves off.
  */
@@ -184,6 +185,7 @@ struct rocev2_rx_queue {
 	spinlock_t		lock;	/* all of it */
 	struct list_head	packets;
 	u32			len;
+	bool			closed;
 };
 
 static inline void rocev2_rx_queue_init(struct rocev2_rx_queue *queue)
@@ -191,6 +193,7 @@ static inline void rocev2_rx_queue_init(struct rocev2_rx_queue *queue)
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->packets);
 	queue->len = 0;
+	queue->closed = false;
 }
 
 static inline bool rocev2_rx_queue_empty(const struct rocev2_rx_queue *queue)
@@ -198,11 +201,25 @@ static inline bool rocev2_rx_queue_empty(const struct rocev2_rx_queue *queue)
 	return list_empty(&queue->packets);
 }
 
-static inline void rocev2_rx_queue_add(struct rocev2_rx_queue *queue, struct rocev2_rx_buf *buf)
+/* false: it is closed */
+static inline bool rocev2_rx_queue_add(struct rocev2_rx_queue *queue, struct rocev2_rx_buf *buf)
+{
+	bool closed;
+
+	spin_lock(&queue->lock);
+	closed = queue->closed;
+	if (likely(!closed)) {
+		list_add_tail(&buf->node, &queue->packets);
+		WRITE_ONCE(queue->len, queue->len + 1);
+	}
+	spin_unlock(&queue->lock);
+	return !closed;
+}
+
+static inline void rocev2_rx_queue_close(struct rocev2_rx_queue *queue)
 {
 	spin_lock(&queue->lock);
-	list_add_tail(&buf->node, &queue->packets);
-	WRITE_ONCE(queue->len, queue->len + 1);
+	queue->closed = true;
 	spin_unlock(&queue->lock);
 }
 
