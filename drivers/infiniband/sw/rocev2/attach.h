@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * What a native attach is to a link: receive queues of a network card's own, beside the ingress
- * hook of its netdev. The hook stays, so what the card does not steer to those queues (another
- * VLAN's multicast, everything while they are rebuilt) still arrives, by the longer way.
+ * hook of its netdev. The hook stays, so what the card does not steer to those queues (multicast,
+ * everything while they are made anew) still arrives, by the longer way.
  */
 #ifndef ROCEV2_ATTACH_H
 #define ROCEV2_ATTACH_H
@@ -18,9 +18,9 @@ union ib_gid;
  * @gid_add: packets to this address are ours; may be told again. Process context, may sleep. A
  *	failure is the attach's to log: its packets come by the netdev
  * @gid_del: ... no longer
- * @gone: the link is going away, and all addresses with it; on return no packet is handed to it. @by_netdev: because its
- *	netdev was unregistered (it may come again). Process context, not under locks of the
- *	attach's that it holds while it calls rocev2_attach_add() or rocev2_attach_del()
+ * @gone: the link is going away, and all addresses with it; on return no packet is handed to it.
+ *	@by_netdev: because its netdev was unregistered (it may come again). Process context; must
+ *	not take a lock that is held around rocev2_attach_add() or rocev2_attach_del()
  */
 struct rocev2_attach_ops {
 	void (*gid_add)(void *attach, const union ib_gid *gid);

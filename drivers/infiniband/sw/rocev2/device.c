@@ -334,7 +334,6 @@ static void rocev2_dealloc_driver(struct ib_device *ibdev)
 	xa_destroy(&dev->ahs);
 	ida_destroy(&dev->srq_nums);
 	xa_destroy(&dev->counter_sets);
-	mutex_destroy(&dev->attach_lock);
 	free_percpu(dev->counters);
 }
 

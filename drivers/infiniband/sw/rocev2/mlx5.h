@@ -47,7 +47,7 @@ struct rocev2_mlx5_moderation {
 	u8			percent;
 };
 
-/* of one receive queue; written by its poll alone but for @interrupts */
+/* of one receive queue; written by its poll alone but for those with a context */
 struct rocev2_mlx5_stats {
 	u64	packets;
 	u64	bytes;
@@ -55,9 +55,9 @@ struct rocev2_mlx5_stats {
 	u64	interrupts;		/* hard interrupt */
 	u64	buffers;		/* taken from the page pool */
 	u64	no_buffer;		/* it had none: the ring ran lower */
-	u64	drop_not_ours;		/* not RoCE v2 for an address of the link, or there is none */
+	u64	drop_not_ours;		/* no RoCE v2 for an address of a link */
 	u64	drop_error;		/* a completion in error */
-	u64	profile_changes;	/* of DIM */
+	u64	profile_changes;	/* of DIM, work queue */
 };
 
 /**
@@ -75,6 +75,8 @@ struct rocev2_mlx5_stats {
  * @head: receive entries posted. Runs free, as @tail
  * @tail: receive entries consumed
  * @rqn: number of the receive queue
+ * @frame_len: bytes of the largest frame the buffers take
+ * @broken: it has failed and is about to be made anew; the poll only
  * @dim: load seen by DIM
  * @period_start: ROCEV2_MLX5_POLL: when the current period began
  * @poll_timer: ROCEV2_MLX5_POLL: begins the next period
@@ -96,6 +98,8 @@ struct rocev2_mlx5_rxq {
 	u32				head;
 	u32				tail;
 	u32				rqn;
+	u32				frame_len;
+	bool				broken;
 	struct dim			dim;
 	ktime_t				period_start;
 	struct hrtimer			poll_timer;
@@ -125,7 +129,7 @@ enum rocev2_mlx5_tir {
  * @held: the link that was made last, by memory reference (@link_lock)
  * @link_lock: makes one link at a time. Outside everything that ib_core locks
  * @link_work: makes the link when the netdev is there
- * @netdev_nb: sees it come and go
+ * @node: in the list of all (RTNL)
  * @ndev: the netdev while it is registered (RTNL)
  * @ndev_tracker: the reference on it
  * @removing: no link and no queue is made any more; set under @hw_lock
@@ -134,6 +138,7 @@ enum rocev2_mlx5_tir {
  * @rebuild_work: takes the queues down and makes them again, after an error or for larger buffers
  * @started: queues and steering are there
  * @rebuilds: how often they were made again
+ * @last_rebuild: when, in jiffies
  * @pdn: protection domain
  * @tdn: transport domain
  * @mkey: key of all memory, by DMA address
@@ -159,18 +164,19 @@ struct rocev2_mlx5 {
 
 	struct rocev2_dev __rcu		*link;
 	struct rocev2_dev		*held;
-	struct mutex			link_lock;
+	struct mutex			link_lock;	/* makes one link at a time */
 	struct work_struct		link_work;
-	struct notifier_block		netdev_nb;
+	struct list_head		node;
 	struct net_device		*ndev;
 	netdevice_tracker		ndev_tracker;
 	bool				removing;
 	bool				link_gone;
 
-	struct mutex			hw_lock;
+	struct mutex			hw_lock;	/* queues, steering, rules */
 	struct delayed_work		rebuild_work;
 	bool				started;
 	u32				rebuilds;
+	unsigned long			last_rebuild;
 	u32				pdn;
 	u32				tdn;
 	u32				mkey;
@@ -199,6 +205,7 @@ void rocev2_mlx5_rxqs_close(struct rocev2_mlx5 *attach);
 /* mlx5_steering.c; process context, hw_lock */
 int rocev2_mlx5_steering_open(struct rocev2_mlx5 *attach);
 void rocev2_mlx5_steering_close(struct rocev2_mlx5 *attach);
+void rocev2_mlx5_rules_steer(struct rocev2_mlx5 *attach);
 void rocev2_mlx5_rules_forget(struct rocev2_mlx5 *attach);
 /* process context; takes hw_lock */
 void rocev2_mlx5_gid_add(void *attach, const union ib_gid *gid);

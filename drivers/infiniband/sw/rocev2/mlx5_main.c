@@ -17,7 +17,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/auxiliary_bus.h>
-#include <linux/ethtool.h>
 #include <linux/if_vlan.h>
 #include <linux/mlx5/transobj.h>
 #include <linux/mlx5/vport.h>
@@ -31,8 +30,10 @@
 
 /* a card that fails again and again is not asked more often than that */
 #define REBUILD_DELAY	msecs_to_jiffies(100)
+/* when the queues could not be made */
+#define RETRY_DELAY	(5 * HZ)
 
-/* Ethernet, a VLAN tag that was not stripped, the longest headers of a RoCE v2 packet and its tail */
+/* Ethernet and a VLAN tag that was not stripped; payload, the longest headers, and the tail */
 #define FRAME_OVERHEAD	(ETH_HLEN + VLAN_HLEN)
 #define MAX_ROCE_PACKET	(4096 + 256)
 
@@ -52,28 +53,86 @@ static u32 frame_len_for(const struct net_device *ndev)
 	return max_t(u32, READ_ONCE(ndev->mtu), MAX_ROCE_PACKET) + FRAME_OVERHEAD;
 }
 
+/* all functions that are bound; RTNL */
+static LIST_HEAD(attaches);
+
+static struct rocev2_mlx5 *attach_of(const struct net_device *ndev)
+{
+	struct rocev2_mlx5 *attach;
+
+	ASSERT_RTNL();
+	list_for_each_entry(attach, &attaches, node) {
+		if (ndev->dev.parent == attach->mdev->device)
+			return attach;
+	}
+	return NULL;
+}
+
+/* RTNL; a function has one, representors of others come later */
+static void take_netdev(struct rocev2_mlx5 *attach, struct net_device *ndev)
+{
+	if (attach->ndev)
+		return;
+	netdev_hold(ndev, &attach->ndev_tracker, GFP_KERNEL);
+	attach->ndev = ndev;
+	schedule_work(&attach->link_work);
+}
+
 /* RTNL */
+static void drop_netdev(struct rocev2_mlx5 *attach)
+{
+	struct net_device *ndev = attach->ndev;
+
+	attach->ndev = NULL;
+	if (ndev)
+		netdev_put(ndev, &attach->ndev_tracker);
+}
+
+/* from here on the netdev's events are seen; it may be there already */
+static void follow_netdev(struct rocev2_mlx5 *attach)
+{
+	struct net_device *ndev;
+	struct net *net;
+
+	rtnl_lock();
+	list_add_tail(&attach->node, &attaches);
+	down_read(&net_rwsem);
+	for_each_net(net) {
+		for_each_netdev(net, ndev) {
+			if (ndev->dev.parent == attach->mdev->device)
+				take_netdev(attach, ndev);
+		}
+	}
+	up_read(&net_rwsem);
+	rtnl_unlock();
+}
+
+static void unfollow_netdev(struct rocev2_mlx5 *attach)
+{
+	rtnl_lock();
+	list_del(&attach->node);
+	drop_netdev(attach);
+	rtnl_unlock();
+}
+
+/*
+ * RTNL. One notifier for all functions: remove() can run while a network namespace is taken down,
+ * where registering and unregistering one would wait for itself.
+ */
 static int netdev_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
-	struct rocev2_mlx5 *attach = container_of(nb, struct rocev2_mlx5, netdev_nb);
 	struct net_device *ndev = netdev_notifier_info_to_dev(ptr);
+	struct rocev2_mlx5 *attach = attach_of(ndev);
 
-	if (ndev->dev.parent != attach->mdev->device)
+	if (!attach)
 		return NOTIFY_DONE;
 	switch (event) {
 	case NETDEV_REGISTER:
-		/* a function has one; representors of others come later */
-		if (attach->ndev)
-			break;
-		netdev_hold(ndev, &attach->ndev_tracker, GFP_KERNEL);
-		attach->ndev = ndev;
-		schedule_work(&attach->link_work);
+		take_netdev(attach, ndev);
 		break;
 	case NETDEV_UNREGISTER:
-		if (attach->ndev != ndev)
-			break;
-		attach->ndev = NULL;
-		netdev_put(ndev, &attach->ndev_tracker);
+		if (attach->ndev == ndev)
+			drop_netdev(attach);
 		break;
 	case NETDEV_CHANGEADDR:
 		if (attach->ndev == ndev)
@@ -86,6 +145,10 @@ static int netdev_event(struct notifier_block *nb, unsigned long event, void *pt
 	}
 	return NOTIFY_DONE;
 }
+
+static struct notifier_block netdev_notifier = {
+	.notifier_call = netdev_event,
+};
 
 /* the function's netdev, held; NULL when it is not there */
 static struct net_device *get_netdev(struct rocev2_mlx5 *attach)
@@ -131,12 +194,15 @@ static void hw_restart(struct rocev2_mlx5 *attach)
 	int ret;
 
 	attach->rebuilds++;
+	WRITE_ONCE(attach->last_rebuild, jiffies);
 	hw_stop(attach);
 	ret = hw_start(attach);
-	if (ret)
-		dev_err_ratelimited(attach->dev,
-				    "rocev2: cannot make the receive queues again (error %d): packets come through the netdev\n",
-				    ret);
+	if (!ret)
+		return;
+	dev_err_ratelimited(attach->dev,
+			    "rocev2: cannot make the receive queues again (error %d): packets come through the netdev\n",
+			    ret);
+	schedule_delayed_work(&attach->rebuild_work, RETRY_DELAY);
 }
 
 /* hw_lock; true: the queues must be made again. Rules made from here on have the MAC address */
@@ -168,8 +234,11 @@ static void rebuild_work(struct work_struct *work)
 
 void rocev2_mlx5_rebuild(struct rocev2_mlx5 *attach)
 {
+	unsigned long next = READ_ONCE(attach->last_rebuild) + REBUILD_DELAY;
+
 	/* queued already: nothing to add */
-	schedule_delayed_work(&attach->rebuild_work, REBUILD_DELAY);
+	schedule_delayed_work(&attach->rebuild_work,
+			      time_before(jiffies, next) ? REBUILD_DELAY : 0);
 }
 
 /* the link */
@@ -229,8 +298,10 @@ static void link_work(struct work_struct *work)
 	attach->held = link;
 	mutex_lock(&attach->hw_lock);
 	/* it may have died already */
-	if (!attach->link_gone)
+	if (!attach->link_gone) {
 		rcu_assign_pointer(attach->link, link);
+		rocev2_mlx5_rules_steer(attach);
+	}
 	mutex_unlock(&attach->hw_lock);
 out:
 	mutex_unlock(&attach->link_lock);
@@ -399,6 +470,7 @@ static int rocev2_mlx5_probe(struct auxiliary_device *adev, const struct auxilia
 	INIT_WORK(&attach->link_work, link_work);
 	INIT_DELAYED_WORK(&attach->rebuild_work, rebuild_work);
 	INIT_LIST_HEAD(&attach->rules);
+	attach->last_rebuild = jiffies - REBUILD_DELAY;
 	get_random_bytes(attach->rss_key, sizeof(attach->rss_key));
 
 	ret = check_roce_is_off(attach);
@@ -418,20 +490,15 @@ static int rocev2_mlx5_probe(struct auxiliary_device *adev, const struct auxilia
 	check_affinity(attach);
 	auxiliary_set_drvdata(adev, attach);
 	rocev2_mlx5_debugfs_add(attach);
-	/* tells of the netdevs that are there already, too */
-	attach->netdev_nb.notifier_call = netdev_event;
-	ret = register_netdevice_notifier(&attach->netdev_nb);
-	if (ret)
-		goto err_debugfs;
+	follow_netdev(attach);
 	return 0;
 
-err_debugfs:
-	rocev2_mlx5_debugfs_del(attach);
-	cancel_delayed_work_sync(&attach->rebuild_work);
-	mutex_lock(&attach->hw_lock);
-	hw_stop(attach);
-	mutex_unlock(&attach->hw_lock);
 err_resources:
+	/* a queue that was there for a moment may have asked for it */
+	mutex_lock(&attach->hw_lock);
+	attach->removing = true;
+	mutex_unlock(&attach->hw_lock);
+	cancel_delayed_work_sync(&attach->rebuild_work);
 	resources_destroy(attach);
 err_rxqs:
 	rxqs_free(attach);
@@ -449,8 +516,7 @@ static void rocev2_mlx5_remove(struct auxiliary_device *adev)
 	mutex_lock(&attach->hw_lock);
 	WRITE_ONCE(attach->removing, true);
 	mutex_unlock(&attach->hw_lock);
-	/* replays NETDEV_UNREGISTER, which lets go of the netdev */
-	unregister_netdevice_notifier(&attach->netdev_nb);
+	unfollow_netdev(attach);
 	cancel_work_sync(&attach->link_work);
 	mutex_lock(&attach->link_lock);
 	forget_link(attach);
@@ -476,6 +542,7 @@ static const struct auxiliary_device_id rocev2_mlx5_ids[] = {
 	{ .name = "mlx5_core.rdma" },
 	{}
 };
+
 /* no MODULE_DEVICE_TABLE(): it would take cards from mlx5_ib */
 
 static struct auxiliary_driver rocev2_mlx5_driver = {
@@ -494,10 +561,15 @@ static int __init rocev2_mlx5_init(void)
 		pr_err("ring_size=%u: use a power of two from 64 to 8192\n", ring_size);
 		return -EINVAL;
 	}
+	ret = register_netdevice_notifier(&netdev_notifier);
+	if (ret)
+		return ret;
 	rocev2_mlx5_debugfs_init();
 	ret = auxiliary_driver_register(&rocev2_mlx5_driver);
-	if (ret)
+	if (ret) {
 		rocev2_mlx5_debugfs_exit();
+		unregister_netdevice_notifier(&netdev_notifier);
+	}
 	return ret;
 }
 
@@ -505,6 +577,7 @@ static void __exit rocev2_mlx5_exit(void)
 {
 	auxiliary_driver_unregister(&rocev2_mlx5_driver);
 	rocev2_mlx5_debugfs_exit();
+	unregister_netdevice_notifier(&netdev_notifier);
 }
 
 module_init(rocev2_mlx5_init);

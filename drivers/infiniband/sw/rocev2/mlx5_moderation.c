@@ -53,6 +53,9 @@ static void dim_work(struct work_struct *work)
 	struct rocev2_mlx5_rxq *rxq = container_of(dim, struct rocev2_mlx5_rxq, dim);
 	u8 ix = dim->profile_ix;
 
+	/* queued by a poll that had not seen the mode change */
+	if (READ_ONCE(rxq->attach->moderation.mode) != ROCEV2_MLX5_DIM)
+		return;
 	apply(rxq, dim_profiles[ix].usecs, dim_profiles[ix].packets);
 	rxq->stats.profile_changes++;
 	dim->state = DIM_START_MEASURE;
@@ -136,7 +139,10 @@ static void moderation_set(struct rocev2_mlx5 *attach, const struct rocev2_mlx5_
 	u32 i;
 
 	mutex_lock(&attach->hw_lock);
-	/* fields first: a poll that sees the mode may see the old ones once */
+	/*
+	 * Fields first: a poll that sees the mode may see the old ones once. Polling begins with
+	 * the next interrupt, on the CPU that gets it.
+	 */
 	WRITE_ONCE(attach->moderation.percent, new->percent);
 	attach->moderation.usecs = new->usecs;
 	attach->moderation.packets = new->packets;
@@ -145,15 +151,11 @@ static void moderation_set(struct rocev2_mlx5 *attach, const struct rocev2_mlx5_
 	for (i = 0; attach->started && i < attach->num_rxqs; i++) {
 		struct rocev2_mlx5_rxq *rxq = &attach->rxqs[i];
 
-		/* DIM begins again from its lowest step, or has said its last word */
+		/* DIM begins again from its lowest step */
 		cancel_work_sync(&rxq->dim.work);
 		rxq->dim.profile_ix = 0;
 		rxq->dim.state = DIM_START_MEASURE;
 		apply(rxq, usecs, packets);
-		/* a first poll, from which it goes on */
-		local_bh_disable();
-		napi_schedule(&rxq->napi);
-		local_bh_enable();
 	}
 	mutex_unlock(&attach->hw_lock);
 }

@@ -30,7 +30,8 @@
 /* ring memory */
 
 static int ring_alloc(struct rocev2_mlx5 *attach, struct mlx5_frag_buf *buf,
-		      struct mlx5_frag_buf_ctrl *fbc, struct mlx5_db *db, u8 log_stride, u8 log_size)
+		      struct mlx5_frag_buf_ctrl *fbc, struct mlx5_db *db, u8 log_stride,
+		      u8 log_size)
 {
 	struct mlx5_core_dev *mdev = attach->mdev;
 	int ret;
@@ -60,7 +61,7 @@ static void ring_free(struct rocev2_mlx5 *attach, struct mlx5_frag_buf *buf, str
  * Post what the ring has room for. Fewer when the pool has no memory: the next poll tries again,
  * and the caller sees to it that there is one.
  */
-static void rq_refill(struct rocev2_mlx5_rxq *rxq)
+static void rq_refill(struct rocev2_mlx5_rxq *rxq, gfp_t gfp)
 {
 	u32 size = rxq->attach->ring_size;
 	u32 head = rxq->head;
@@ -69,7 +70,7 @@ static void rq_refill(struct rocev2_mlx5_rxq *rxq)
 		struct mlx5_wqe_data_seg *wqe;
 		struct page *page;
 
-		page = page_pool_dev_alloc_pages(rxq->pool);
+		page = page_pool_alloc_pages(rxq->pool, gfp);
 		if (unlikely(!page)) {
 			rxq->stats.no_buffer++;
 			break;
@@ -107,7 +108,7 @@ static int pool_create(struct rocev2_mlx5_rxq *rxq)
 		.dev		= &attach->mdev->pdev->dev,
 		.dma_dir	= DMA_FROM_DEVICE,
 		.offset		= ROCEV2_MLX5_HEADROOM,
-		.max_len	= attach->frame_len,
+		.max_len	= rxq->frame_len,
 	};
 
 	rxq->pool = page_pool_create(&params);
@@ -195,7 +196,6 @@ static void rx_frame(struct rocev2_mlx5_rxq *rxq, struct rocev2_dev *link, struc
 				      page_pool_get_dma_addr(page), ROCEV2_MLX5_HEADROOM, len,
 				      DMA_FROM_DEVICE);
 	mbuf->pool = rxq->pool;
-	mbuf->buf.ops = &buf_ops;
 	ip = find_ip((void *)mbuf + ROCEV2_MLX5_HEADROOM, &len, cqe, &protocol, &vlan_tci);
 	/* what the rules say is not taken on trust: a packet of nobody ends here */
 	if (unlikely(!link || !ip || !rocev2_rx_is_ours(link, protocol, ip, len))) {
@@ -211,6 +211,13 @@ static void rx_frame(struct rocev2_mlx5_rxq *rxq, struct rocev2_dev *link, struc
 	rocev2_rx(link, &mbuf->buf);
 }
 
+/* it takes no more packets, and gets no more buffers */
+static void rxq_broken(struct rocev2_mlx5_rxq *rxq)
+{
+	rxq->broken = true;
+	rocev2_mlx5_rebuild(rxq->attach);
+}
+
 static void rx_cqe(struct rocev2_mlx5_rxq *rxq, struct rocev2_dev *link,
 		   struct mlx5_cqe64 *cqe)
 {
@@ -221,20 +228,25 @@ static void rx_cqe(struct rocev2_mlx5_rxq *rxq, struct rocev2_dev *link,
 	if (unlikely(rxq->tail == rxq->head ||
 		     (be16_to_cpu(cqe->wqe_counter) & (size - 1)) != (rxq->tail & (size - 1)))) {
 		rxq->stats.drop_error++;
-		rocev2_mlx5_rebuild(rxq->attach);
+		rxq_broken(rxq);
 		return;
 	}
 	page = rxq->pages[rxq->tail & (size - 1)];
 	rxq->tail++;
 	if (unlikely(get_cqe_opcode(cqe) != MLX5_CQE_RESP_SEND ||
-		     be32_to_cpu(cqe->byte_cnt) > rxq->attach->frame_len)) {
+		     be32_to_cpu(cqe->byte_cnt) > rxq->frame_len)) {
 		rxq->stats.drop_error++;
 		page_pool_put_full_page(rxq->pool, page, false);
-		/* the queue takes no more packets */
-		rocev2_mlx5_rebuild(rxq->attach);
+		rxq_broken(rxq);
 		return;
 	}
 	rx_frame(rxq, link, page, cqe);
+}
+
+/* the consumer index of the record is written before the doorbell, by mlx5_cq_arm() */
+static void cq_arm(struct rocev2_mlx5_rxq *rxq)
+{
+	mlx5_cq_arm(&rxq->mcq, MLX5_CQ_DB_REQ_NOT, rxq->attach->uar->map, rxq->mcq.cons_index);
 }
 
 static int rxq_poll(struct napi_struct *napi, int budget)
@@ -262,24 +274,23 @@ static int rxq_poll(struct napi_struct *napi, int budget)
 
 	if (work) {
 		mlx5_cq_set_ci(&rxq->mcq);
-		if (rxq->attach->ring_size - (rxq->head - rxq->tail) >= REFILL_BATCH)
-			rq_refill(rxq);
+		if (!rxq->broken &&
+		    rxq->attach->ring_size - (rxq->head - rxq->tail) >= REFILL_BATCH)
+			rq_refill(rxq, GFP_ATOMIC | __GFP_NOWARN);
 	}
 	if (work == budget)
 		return budget;
 	/* an empty ring gets no packet, so no interrupt: look again until there is memory */
-	if (unlikely(rxq->head == rxq->tail)) {
-		rq_refill(rxq);
+	if (unlikely(rxq->head == rxq->tail && !rxq->broken)) {
+		rq_refill(rxq, GFP_ATOMIC | __GFP_NOWARN);
 		if (rxq->head == rxq->tail)
 			return budget;
 	}
-	if (!work && rocev2_mlx5_poll_on(rxq))
+	if (rocev2_mlx5_poll_on(rxq))
 		return budget;
 	if (napi_complete_done(napi, work)) {
 		rocev2_mlx5_moderation_sample(rxq);
-		/* the consumer index of the record is written before the doorbell, by mlx5_cq_arm() */
-		mlx5_cq_arm(&rxq->mcq, MLX5_CQ_DB_REQ_NOT, rxq->attach->uar->map,
-			    rxq->mcq.cons_index);
+		cq_arm(rxq);
 	}
 	return work;
 }
@@ -399,7 +410,7 @@ static int rq_create(struct rocev2_mlx5_rxq *rxq)
 	for (i = 0; i < attach->ring_size; i++) {
 		struct mlx5_wqe_data_seg *wqe = mlx5_frag_buf_get_wqe(&rxq->rq_fbc, i);
 
-		wqe->byte_count = cpu_to_be32(attach->frame_len);
+		wqe->byte_count = cpu_to_be32(rxq->frame_len);
 		wqe->lkey = cpu_to_be32(attach->mkey);
 	}
 
@@ -447,6 +458,8 @@ static int rxq_open(struct rocev2_mlx5_rxq *rxq)
 
 	rxq->head = 0;
 	rxq->tail = 0;
+	rxq->broken = false;
+	rxq->frame_len = rxq->attach->frame_len;
 	rxq->pages = kvcalloc(size, sizeof(*rxq->pages), GFP_KERNEL);
 	if (!rxq->pages)
 		return -ENOMEM;
@@ -459,29 +472,23 @@ static int rxq_open(struct rocev2_mlx5_rxq *rxq)
 	ret = rq_create(rxq);
 	if (ret)
 		goto err_cq;
+	/* nobody polls yet; polls post what is missing */
+	rq_refill(rxq, GFP_KERNEL | __GFP_NOWARN);
+	ret = rxq->head ? rq_to_ready(rxq) : -ENOMEM;
+	if (ret)
+		goto err_rq;
 	rocev2_mlx5_moderation_init(rxq);
 	netif_napi_add(rxq->attach->napi_dev, &rxq->napi, rxq_poll);
 	napi_enable(&rxq->napi);
-
-	local_bh_disable();
-	rq_refill(rxq);
-	local_bh_enable();
-	ret = rxq->head == size ? rq_to_ready(rxq) : -ENOMEM;
-	if (ret)
-		goto err_napi;
-	/* the first poll arms the completion queue */
-	local_bh_disable();
-	napi_schedule(&rxq->napi);
-	local_bh_enable();
+	/* the first interrupt begins the first poll, on its CPU */
+	cq_arm(rxq);
 	return 0;
 
-err_napi:
-	napi_disable(&rxq->napi);
-	netif_napi_del(&rxq->napi);
-	rocev2_mlx5_moderation_exit(rxq);
+err_rq:
 	rq_destroy(rxq);
 	rq_drop_posted(rxq);
 err_cq:
+
 	cq_destroy(rxq);
 err_pool:
 	page_pool_destroy(rxq->pool);
@@ -490,12 +497,9 @@ err_pages:
 	return ret;
 }
 
-/* no packet is steered here any more */
+/* no packet is steered here any more, and no poll runs or comes */
 static void rxq_close(struct rocev2_mlx5_rxq *rxq)
 {
-	rq_destroy(rxq);
-	/* interrupts find it scheduled from here on */
-	napi_disable(&rxq->napi);
 	rocev2_mlx5_moderation_exit(rxq);
 	/* on return no interrupt of it runs or comes */
 	cq_destroy(rxq);
@@ -504,6 +508,21 @@ static void rxq_close(struct rocev2_mlx5_rxq *rxq)
 	/* buffers that QPs hold come back later; the pool waits for them by itself */
 	page_pool_destroy(rxq->pool);
 	kvfree(rxq->pages);
+}
+
+static void rxqs_close(struct rocev2_mlx5 *attach, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		rq_destroy(&attach->rxqs[i]);
+		/* interrupts find it scheduled from here on */
+		napi_disable(&attach->rxqs[i].napi);
+	}
+	/* a poll that had completed may still be in what it does after that */
+	synchronize_net();
+	for (i = 0; i < count; i++)
+		rxq_close(&attach->rxqs[i]);
 }
 
 /**
@@ -521,15 +540,12 @@ int rocev2_mlx5_rxqs_open(struct rocev2_mlx5 *attach)
 
 	for (i = 0; i < attach->num_rxqs; i++) {
 		ret = rxq_open(&attach->rxqs[i]);
-		if (ret)
-			goto err_close;
+		if (ret) {
+			rxqs_close(attach, i);
+			return ret;
+		}
 	}
 	return 0;
-
-err_close:
-	while (i--)
-		rxq_close(&attach->rxqs[i]);
-	return ret;
 }
 
 /**
@@ -540,8 +556,5 @@ err_close:
  */
 void rocev2_mlx5_rxqs_close(struct rocev2_mlx5 *attach)
 {
-	u32 i;
-
-	for (i = 0; i < attach->num_rxqs; i++)
-		rxq_close(&attach->rxqs[i]);
+	rxqs_close(attach, attach->num_rxqs);
 }

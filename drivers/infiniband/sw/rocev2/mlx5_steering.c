@@ -106,7 +106,7 @@ static int rule_add(struct rocev2_mlx5 *attach, struct rocev2_mlx5_rule *rule)
 	struct mlx5_flow_spec *spec;
 	void *mask, *value;
 
-	spec = kvzalloc(sizeof(*spec), GFP_KERNEL);
+	spec = kvzalloc_obj(*spec);
 	if (!spec)
 		return -ENOMEM;
 	spec->match_criteria_enable = MLX5_MATCH_OUTER_HEADERS;
@@ -135,12 +135,15 @@ static void rule_del(struct rocev2_mlx5_rule *rule)
 	rule->handle = NULL;
 }
 
-/* a packet without a rule is not lost, only slower */
+/*
+ * A packet without a rule is not lost, only slower: so there is none until a link takes what the
+ * queues receive.
+ */
 static void rule_add_or_say(struct rocev2_mlx5 *attach, struct rocev2_mlx5_rule *rule)
 {
 	int ret;
 
-	if (!attach->started)
+	if (!attach->started || !rcu_access_pointer(attach->link) || rule->handle)
 		return;
 	ret = rule_add(attach, rule);
 	if (ret)
@@ -166,6 +169,20 @@ static int table_create(struct rocev2_mlx5 *attach)
 }
 
 /**
+ * rocev2_mlx5_rules_steer() - have the card steer what it does not yet
+ * @attach: the function
+ *
+ * Context: process, hw_lock.
+ */
+void rocev2_mlx5_rules_steer(struct rocev2_mlx5 *attach)
+{
+	struct rocev2_mlx5_rule *rule;
+
+	list_for_each_entry(rule, &attach->rules, node)
+		rule_add_or_say(attach, rule);
+}
+
+/**
  * rocev2_mlx5_steering_open() - bring the packets of all addresses to the receive queues
  * @attach: the function; its receive queues are open
  *
@@ -175,7 +192,6 @@ static int table_create(struct rocev2_mlx5 *attach)
  */
 int rocev2_mlx5_steering_open(struct rocev2_mlx5 *attach)
 {
-	struct rocev2_mlx5_rule *rule;
 	int ret;
 
 	ret = rqt_create(attach);
@@ -191,8 +207,7 @@ int rocev2_mlx5_steering_open(struct rocev2_mlx5 *attach)
 	if (ret)
 		goto err_tir6;
 	attach->started = true;
-	list_for_each_entry(rule, &attach->rules, node)
-		rule_add_or_say(attach, rule);
+	rocev2_mlx5_rules_steer(attach);
 	return 0;
 
 err_tir6:

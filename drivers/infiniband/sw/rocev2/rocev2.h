@@ -124,7 +124,7 @@ struct rocev2_dev {
 	enum ib_port_state		port_state;
 	u32				port_cap_flags;
 
-	struct mutex			attach_lock;
+	struct mutex			attach_lock;	/* what attach_ops are told */
 	const struct rocev2_attach_ops	*attach_ops;
 	void				*attach;
 
