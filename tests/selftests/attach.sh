@@ -56,8 +56,10 @@ setup_attached() {
 
 # rxqs CARD COLUMN: of its receive queues, one a line; see Documentation/connectx.md
 rxqs() {
-	awk -v name="$2" '/^queue/ { for (i = 1; i <= NF; i++) if ($i == name) column = i; next } /^[0-9]/ { print $column }' \
-		"/sys/kernel/debug/rocev2_mlx5/$1/rxqs"
+	awk -v name="$2" '
+		/^queue/ { for (i = 1; i <= NF; i++) if ($i == name) column = i; next }
+		/^[0-9]/ && column { print $column; shown = 1 }
+		END { exit !shown }' "/sys/kernel/debug/rocev2_mlx5/$1/rxqs"
 }
 
 sum() { awk '{ sum += $1 } END { print sum + 0 }'; }

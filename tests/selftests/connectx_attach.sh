@@ -33,11 +33,12 @@ through_our_queues() {
 }
 
 no_drops() {
-	local card column
+	local card column drops
 
 	for card in "$CARD_A" "$CARD_B"; do
 		for column in no_buffer drop_not_ours drop_error; do
-			[ "$(rxqs "$card" $column | sum)" = 0 ] || { echo "$card: $column"; rxqs "$card" $column; return 1; }
+			drops=$(rxqs "$card" $column) || return
+			[ "$(echo "$drops" | sum)" = 0 ] || { echo "$card: $column"; echo "$drops"; return 1; }
 		done
 	done
 }
@@ -60,6 +61,31 @@ mode() {
 		perftest ib_write_lat -s 8 -n 200 -x "$gid" && perftest ib_write_bw -s 65536 -n 50 -x "$gid"
 }
 
+# interrupts_at_most PERCENT COMMAND...: that many for a hundred packets that B receives
+interrupts_at_most() {
+	local percent=$1 interrupts packets status
+
+	shift
+	interrupts=$(rxqs "$CARD_B" interrupts | sum) packets=$(rxqs "$CARD_B" packets | sum)
+	"$@"
+	status=$?
+	interrupts=$(($(rxqs "$CARD_B" interrupts | sum) - interrupts))
+	packets=$(($(rxqs "$CARD_B" packets | sum) - packets))
+	echo "$interrupts interrupts for $packets packets"
+	[ $status = 0 ] && [ "$packets" -gt 0 ] && [ $((interrupts * 100)) -le $((packets * percent)) ]
+}
+
+# Once a packet has come, it polls with nothing to do too.
+polls_when_idle() {
+	local polls
+
+	polls=$(rxqs "$CARD_B" polls | sum)
+	sleep 1
+	polls=$(($(rxqs "$CARD_B" polls | sum) - polls))
+	echo "$polls polls in a second"
+	[ $polls -gt 1000 ]
+}
+
 refused() {
 	local word
 
@@ -75,26 +101,28 @@ rebound() {
 }
 
 larger_mtu() {
-	on_a ip link set "$IF_A" mtu 9000 && on_b ip link set "$IF_B" mtu 9000 && sleep 1 &&
-		grep -q 'rebuilds 1' "/sys/kernel/debug/rocev2_mlx5/$CARD_B/rxqs" &&
+	on_a ip link set "$IF_A" mtu 9000 && on_b ip link set "$IF_B" mtu 9000 &&
+		eventually grep -qx 'rebuilds 1' "/sys/kernel/debug/rocev2_mlx5/$CARD_B/rxqs" &&
 		through_our_queues 1000 perftest ib_write_bw -s 1048576 -n 20 -x "$gid" &&
 		on_a ping -q -c 3 -s 8000 -M do $IP4_B
 }
 
-plan 17
+plan 19
 check "the link is on the card's netdev" test -n "$CARD_A" -a -n "$CARD_B" -a "$CARD_A" != "$CARD_B"
 check "ibv_rc_pingpong, IPv4, data checked" through_our_queues 200 between ibv_rc_pingpong -c -g "$gid" -s 10000 -m 4096 -n 200
 check "ibv_rc_pingpong, IPv6, events" through_our_queues 200 between ibv_rc_pingpong -c -g "$gid6" -s 10000 -m 1024 -n 200 -e
 check "rping" serve cm_listens "$NS_B" rping -s -a $IP4_B -C 50 -V -- "$NS_A" rping -c -a $IP4_B -C 50 -V
 check "ib_write_bw" through_our_queues 8000 perftest ib_write_bw -s 65536 -n 500 -x "$gid"
 check "ib_read_bw" perftest ib_read_bw -s 65536 -n 200 -x "$gid"
+check "ib_write_bw, UC" through_our_queues 1000 perftest ib_write_bw -c UC -s 65536 -n 200 -x "$gid"
 check "ib_send_bw, UD" perftest ib_send_bw -c UD -s 1024 -n 1000 -x "$gid"
-check "100,000 packets of UC go by our queues, 99 % in buffers that are used again" \
-	recycles through_our_queues 100000 perftest ib_write_bw -c UC -s 1048576 -n 500 -x "$gid"
+check "100,000 packets go by our queues, 99 % in buffers that are used again" \
+	recycles through_our_queues 100000 perftest ib_write_bw -s 1048576 -n 400 -x "$gid"
 check "nothing was dropped" no_drops
-check "moderation: fixed 16 16" mode fixed 16 16
+check "moderation: fixed 1000 64" interrupts_at_most 50 mode fixed 1000 64
 check "moderation: poll 50" mode poll 50
-check "moderation: poll 100" mode poll 100
+check "moderation: poll 100" interrupts_at_most 2 mode poll 100
+check "moderation: poll 100 polls when idle" polls_when_idle
 check "moderation: dim" mode dim
 check "moderation: what makes no sense is refused" refused
 check "a larger MTU makes larger buffers" larger_mtu
