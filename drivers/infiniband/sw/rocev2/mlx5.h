@@ -218,7 +218,7 @@ void rocev2_mlx5_moderation_exit(struct rocev2_mlx5_rxq *rxq);
 void rocev2_mlx5_moderation_first(const struct rocev2_mlx5 *attach, u16 *usecs, u16 *packets);
 /* NAPI has completed: one more sample for DIM */
 void rocev2_mlx5_moderation_sample(struct rocev2_mlx5_rxq *rxq);
-/* nothing was there: shall the poll go on without an interrupt? */
+/* the queue is empty: shall the poll go on without an interrupt? */
 bool rocev2_mlx5_poll_on(struct rocev2_mlx5_rxq *rxq);
 extern const struct attribute_group *rocev2_mlx5_groups[];
 

@@ -112,7 +112,7 @@ void rocev2_mlx5_moderation_init(struct rocev2_mlx5_rxq *rxq)
 	hrtimer_setup(&rxq->poll_timer, poll_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 }
 
-/* NAPI is disabled: nobody starts them again */
+/* NAPI is disabled and its last poll over: nobody starts them again */
 void rocev2_mlx5_moderation_exit(struct rocev2_mlx5_rxq *rxq)
 {
 	hrtimer_cancel(&rxq->poll_timer);

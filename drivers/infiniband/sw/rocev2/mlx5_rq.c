@@ -488,7 +488,6 @@ err_rq:
 	rq_destroy(rxq);
 	rq_drop_posted(rxq);
 err_cq:
-
 	cq_destroy(rxq);
 err_pool:
 	page_pool_destroy(rxq->pool);

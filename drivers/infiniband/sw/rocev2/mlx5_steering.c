@@ -135,6 +135,13 @@ static void rule_del(struct rocev2_mlx5_rule *rule)
 	rule->handle = NULL;
 }
 
+static void say_not_steered(struct rocev2_mlx5 *attach, const union ib_gid *gid, int error)
+{
+	dev_warn_ratelimited(attach->dev,
+			     "rocev2: no rule for %pI6c (error %d): its packets come through the netdev\n",
+			     gid->raw, error);
+}
+
 /*
  * A packet without a rule is not lost, only slower: so there is none until a link takes what the
  * queues receive.
@@ -262,12 +269,18 @@ void rocev2_mlx5_gid_add(void *priv, const union ib_gid *gid)
 	struct rocev2_mlx5_rule *rule;
 
 	mutex_lock(&attach->hw_lock);
-	rule = rule_find(attach, gid) ? NULL : kzalloc_obj(*rule);
-	if (rule) {
-		rule->gid = *gid;
-		list_add_tail(&rule->node, &attach->rules);
-		rule_add_or_say(attach, rule);
+	rule = rule_find(attach, gid);
+	if (rule)
+		goto out;
+	rule = kzalloc_obj(*rule);
+	if (!rule) {
+		say_not_steered(attach, gid, -ENOMEM);
+		goto out;
 	}
+	rule->gid = *gid;
+	list_add_tail(&rule->node, &attach->rules);
+	rule_add_or_say(attach, rule);
+out:
 	mutex_unlock(&attach->hw_lock);
 }
 
