@@ -7,9 +7,9 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 # make modules KDIR=... KARGS="W=1 ARCH=um" reaches the kernel's build
 KARGS ?=
 
-# of the machines that demo and check boot
+# of the machines that demo and check boot; guests at once, 2 GiB each
 RIG ?= qemu
-JOBS ?= 1
+JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 
 .PHONY: all help modules install demo check check-debug check-connectx unit style clean clean-modules
 
@@ -20,7 +20,7 @@ help:
 	@echo 'install  install it below /lib/modules and run depmod'
 	@echo 'demo     boot a machine, load the module, show ib_write_bw between two namespaces;'
 	@echo '         RIG=qemu (Debian kernel of this host, default) or RIG=uml (builds a kernel first)'
-	@echo 'check    unit tests, style, and all selftests on all kernels; JOBS=N guests at once'
+	@echo 'check    unit tests, style, and all selftests on all kernels; JOBS=N guests at once ($(JOBS))'
 	@echo 'check-debug  all selftests on kernels with KASAN and UBSAN, and with lockdep and kmemleak; check runs a few of'
 	@echo '         them on the first'
 	@echo 'check-connectx  all selftests with modelled ConnectX cards, on all kernels; check runs the short ones on Debian kernels'

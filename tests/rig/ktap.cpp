@@ -55,9 +55,10 @@ KtapCount CountKtap(const std::vector<std::string> &lines)
         nested.back().second++;
         if (below > 0 && !match[2].matched)
             continue;
-        if (match[2].matched)
+        if (match[2].matched) {
             count.failed++;
-        else if (std::regex_search(line, kSkip))
+            count.failures.push_back(match[4].length() > 1 ? match[4].str().substr(1) : "test " + match[3].str());
+        } else if (std::regex_search(line, kSkip))
             count.skipped++;
         else
             count.passed++;

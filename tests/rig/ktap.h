@@ -13,6 +13,7 @@ struct KtapCount {
     int skipped = 0;
     int planned = -1;		/* of the top level; -1: no plan */
     int seen = 0;		/* results on the top level */
+    std::vector<std::string> failures;	/* what the failed leaves are called */
 
     /* What makes this output a failure though the program said success; or empty. */
     std::string Flaw() const;

@@ -128,12 +128,14 @@ Totals RunGuarded(const Arguments &arguments, const Kernel &kernel, const std::v
         return RunTests(arguments.run, kernel, tests);
     } catch (const Error &error) {
         Say(error.what());
-        return {0, 1};
+        return {0, 1, {fmt::format("{}: {}", kernel.name, error.what())}};
     }
 }
 
 int Verdict(const Totals &totals)
 {
+    for (const std::string &failure : totals.failures)
+        fmt::print("failed: {}\n", failure);
     fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
     return totals.failed > 0 ? 1 : 0;
 }

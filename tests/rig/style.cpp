@@ -37,7 +37,12 @@ public:
             fmt::print("  # {}\n", line);
         fmt::print("{}ok {} {}\n", wrong.empty() ? "" : "not ", number_, name);
         std::fflush(stdout);
-        (wrong.empty() ? totals_.passed : totals_.failed)++;
+        if (wrong.empty()) {
+            totals_.passed++;
+            return;
+        }
+        totals_.failed++;
+        totals_.failures.push_back("style: " + name);
     }
     Totals totals() const { return totals_; }
 
@@ -156,7 +161,9 @@ Totals RunCtest(const fs::path &build, const std::string &what, const fs::path &
         fmt::print("{}", text);
     fmt::print("# {}: {} passed, {} failed\n", what, all - failed, failed);
     std::fflush(stdout);
-    return {all - failed, std::max(failed, status != 0 || all == 0 ? 1 : 0)};
+    if (status == 0 && failed == 0 && all > 0)
+        return {all, 0, {}};
+    return {all - failed, std::max(failed, 1), {fmt::format("{}: {} of {}", what, std::max(failed, 1), all)}};
 }
 
 } // namespace

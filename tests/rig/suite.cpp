@@ -328,7 +328,7 @@ private:
                 trouble = count.Flaw();
             if (trouble.empty() && (skipped || count.skipped > 0) && !options_.allow_skip)
                 trouble = "skipped, and a skip is a failure here (--allow-skip)";
-            totals += {count.passed, count.failed};
+            totals += {count.passed, count.failed, count.failures};
             seconds = std::max(seconds, guest.seconds);
         }
 
@@ -336,12 +336,16 @@ private:
                                              trouble.empty() ? "" : ", " + trouble);
         if (trouble.empty()) {
             Emit(fmt::format("ok {} {}", number_, tail));
-            return {std::max(1, totals.passed), 0};
+            return {std::max(1, totals.passed), 0, {}};
         }
         for (const std::string &line : result.Logs())
             Emit("  # " + line);
         Emit(fmt::format("not ok {} {}", number_, tail));
-        return {totals.passed, std::max(1, totals.failed)};
+        if (totals.failures.empty())
+            totals.failures.push_back(trouble);
+        for (std::string &failure : totals.failures)
+            failure = fmt::format("{} on {}: {}", test_.name, prepared_.kernel.name, failure);
+        return {totals.passed, std::max(1, totals.failed), totals.failures};
     }
 
     const Prepared &prepared_;
@@ -379,13 +383,15 @@ std::vector<Test> AllTests(const fs::path &checkout)
                 test.cards = static_cast<unsigned>(std::strtoul(word.c_str() + 6, nullptr, 10));
             else if (word == "guests=2")
                 test.guests = 2;
+            else if (word == "alone")
+                test.alone = true;
             else if (word == "short")
                 test.short_cut = true;
             else
                 test.kernels.push_back(word);
         }
         if (seconds <= 0 || test.kernels.empty())
-            Fail("{}: `{}` is not \"name seconds [mem=MIB] [cards=N] [guests=2] [short] kernels...\"", list.string(),
+            Fail("{}: `{}` is not \"name seconds [mem=MIB] [cards=N] [guests=2] [alone] [short] kernels...\"", list.string(),
                  line);
         test.timeout = std::chrono::seconds(seconds);
         tests.push_back(std::move(test));
@@ -397,6 +403,7 @@ Totals &Totals::operator+=(const Totals &other)
 {
     passed += other.passed;
     failed += other.failed;
+    failures.insert(failures.end(), other.failures.begin(), other.failures.end());
     return *this;
 }
 
@@ -413,24 +420,31 @@ Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vect
     Printer printer;
     Totals totals;
     std::mutex totals_lock;
-    std::atomic<std::size_t> next{0};
 
     printer.Line("KTAP version 1");
     printer.Line(fmt::format("# {}, kernel {}", kernel.name, kernel.release));
     printer.Line(fmt::format("1..{}", tests.size()));
-    const auto work = [&] {
-        for (std::size_t i; (i = next++) < tests.size();) {
-            const Totals one = TestRun(prepared, options, tests[i], i + 1).Run(printer, live);
-            const std::scoped_lock guard(totals_lock);
+    /* Those that measure come last, one by one. */
+    const auto run = [&](bool alone) {
+        std::atomic<std::size_t> next{0};
+        const auto work = [&] {
+            for (std::size_t i; (i = next++) < tests.size();) {
+                if (tests[i].alone != alone)
+                    continue;
+                const Totals one = TestRun(prepared, options, tests[i], i + 1).Run(printer, live);
+                const std::scoped_lock guard(totals_lock);
 
-            totals += one;
-        }
+                totals += one;
+            }
+        };
+        std::vector<std::jthread> workers;
+
+        for (unsigned i = 1; i < options.jobs && !alone; i++)
+            workers.emplace_back(work);
+        work();
     };
-    std::vector<std::jthread> workers;
-    for (unsigned i = 1; i < options.jobs; i++)
-        workers.emplace_back(work);
-    work();
-    workers.clear();
+    run(false);
+    run(true);
     return totals;
 }
 
