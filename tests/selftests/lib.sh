@@ -34,7 +34,17 @@ comment() {
 	sed 's/^/# /'
 }
 
-# check NAME COMMAND...: a result; the command's output is shown when it fails
+# The devices' counters that are not 0.
+counted() {
+	local dev
+
+	for dev in ${DEV_A:-} ${DEV_B:-}; do
+		echo "$dev:" $(rdma statistic show link "$dev/1" 2>/dev/null | tr -s ' \n' '\n\n' | paste -d' ' - - |
+			grep -v "^link \| 0$")
+	done
+}
+
+# check NAME COMMAND...: a result; the command's output is shown when it fails, and what the devices have counted
 check() {
 	local name=$1 status
 	shift
@@ -46,8 +56,7 @@ check() {
 		return 0
 	fi
 	failures=$((failures + 1))
-	comment <"$scratch/check.log"
-	echo "# $* returned $status"
+	{ cat "$scratch/check.log"; echo "$* returned $status"; counted; } | comment
 	echo "not ok $results $name"
 	return 1
 }
@@ -480,16 +489,15 @@ mckey_between() {
 		return
 	fi
 	for try in {1..20}; do
-		before=$(rxe_sent "$DEV_B")
+		before=$(counter "$DEV_B" sent_pkts)
 		serve "$1" "$2" "${receiver[@]}" -- \
-			"$4" bash -c '"$@" && [ "$(rxe_sent '"$DEV_B"')" -ge '$((before + 10))' ]' - "${sender[@]}" && return
-		[ "$(rxe_sent "$DEV_B")" -lt $((before + 10)) ] || return 1
+			"$4" bash -c '"$@" && [ "$(counter '"$DEV_B"' sent_pkts)" -ge '$((before + 10))' ]' - "${sender[@]}" && return
+		[ "$(counter "$DEV_B" sent_pkts)" -lt $((before + 10)) ] || return 1
 	done
 	echo "rdma_rxe has not sent all ten messages in any of $try runs"
 	return 1
 }
-rxe_sent() { rdma statistic show link "$1" | grep -o 'sent_pkts [0-9]*' | cut -d' ' -f2; }
-export -f rxe_sent
+export -f counter
 
 # cm_programs NAME SERVER_NS SERVER_ADDRESS CLIENT_NS CLIENT_ADDRESS: a check() for each program of librdmacm
 cm_programs() {
