@@ -395,12 +395,12 @@ static bool response_in_order(struct rocev2_qp *qp, u32 psn)
 static enum rocev2_rx_verdict keep_response(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
 	struct rocev2_req *req = &qp->req;
+	enum rocev2_rx_verdict verdict;
 
 	if (qp->state == IB_QPS_ERR)
 		return ROCEV2_RX_DONE;
-	if (rocev2_rx_keep(&req->ahead, buf, req->una_psn) == ROCEV2_RX_KEPT)
-		return ROCEV2_RX_KEPT;
-	return rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE);
+	verdict = rocev2_rx_keep(qp, &req->ahead, buf, req->una_psn);
+	return verdict == ROCEV2_RX_DONE ? rocev2_rx_drop(buf, ROCEV2_CNT_RX_RESPONSE) : verdict;
 }
 
 /* a response has been taken: @psn is the last; what was acknowledged behind it may count now */

@@ -155,6 +155,7 @@ static struct rocev2_rx_buf *buf_clone(struct rocev2_rx_buf *buf)
 static const struct rocev2_rx_ops buf_ops = {
 	.free	= buf_free,
 	.clone	= buf_clone,
+	.on_ring = true,
 };
 
 /* where the IP header is, and the VLAN tag, which the card strips if it can; NULL: not IP */

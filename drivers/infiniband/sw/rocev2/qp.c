@@ -202,6 +202,8 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 		rocev2_rx_packet(qp, buf);
 		work++;
 	}
+	if (unlikely(qp->recv.stalled))
+		rocev2_rx_stalled(qp);
 	if (timer)
 		rocev2_comp_timers(qp);
 	work += rocev2_resp_read_run(qp, budget - work);

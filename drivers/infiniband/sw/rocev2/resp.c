@@ -423,7 +423,7 @@ enum rocev2_rx_verdict rocev2_resp_gap(struct rocev2_qp *qp, struct rocev2_rx_bu
 	 * Keep what may just have overtaken: the gap may close without the requester
 	 * sending all again, as if the network had kept the order.
 	 */
-	return rocev2_rx_keep(&recv->ahead, buf, recv->epsn);
+	return rocev2_rx_keep(qp, &recv->ahead, buf, recv->epsn);
 }
 
 /* --- answers --- */

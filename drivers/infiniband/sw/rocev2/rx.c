@@ -88,8 +88,20 @@ void rocev2_rx(struct rocev2_dev *dev, struct rocev2_rx_buf *buf)
 }
 EXPORT_SYMBOL_GPL(rocev2_rx);
 
-enum rocev2_rx_verdict rocev2_rx_keep(struct list_head *ahead, struct rocev2_rx_buf *buf, u32 due)
+/* NULL: no memory; @buf is still there then */
+static struct rocev2_rx_buf *rx_detach(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
+	struct rocev2_rx_buf *detached = rocev2_rx_detach(buf);
+
+	if (detached && detached != buf)
+		rocev2_qp_count(qp, ROCEV2_CNT_RX_COPIED);
+	return detached;
+}
+
+enum rocev2_rx_verdict rocev2_rx_keep(struct rocev2_qp *qp, struct list_head *ahead,
+				      struct rocev2_rx_buf *buf, u32 due)
+{
+	struct rocev2_rx_buf *kept;
 	struct list_head *at;
 
 	/* the distance bounds the list too: one packet a PSN */
@@ -105,8 +117,48 @@ enum rocev2_rx_verdict rocev2_rx_keep(struct list_head *ahead, struct rocev2_rx_
 		if (diff > 0)
 			break;
 	}
-	list_add(&buf->node, at);
+	kept = rx_detach(qp, buf);
+	if (!kept)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NOMEM);
+	list_add(&kept->node, at);
 	return ROCEV2_RX_KEPT;
+}
+
+/* from the end on: what lies before a packet that need not be detached was detached already */
+static u32 rx_detach_list(struct rocev2_qp *qp, struct list_head *packets)
+{
+	struct rocev2_rx_buf *buf, *prev, *kept;
+	u32 dropped = 0;
+
+	list_for_each_entry_safe_reverse(buf, prev, packets, node) {
+		struct list_head *before = buf->node.prev;
+
+		if (!buf->ops->on_ring)
+			break;
+		list_del(&buf->node);
+		kept = rx_detach(qp, buf);
+		if (kept) {
+			list_add(&kept->node, before);
+			continue;
+		}
+		buf->reason = ROCEV2_CNT_RX_NOMEM;
+		rx_drop(qp, buf);
+		dropped++;
+	}
+	return dropped;
+}
+
+void rocev2_rx_stalled(struct rocev2_qp *qp)
+{
+	LIST_HEAD(packets);
+	u32 len;
+
+	rx_detach_list(qp, &qp->rx_pending);
+	len = rocev2_rx_queue_take(&qp->rx_queue, &packets);
+	if (!len)
+		return;
+	len -= rx_detach_list(qp, &packets);
+	rocev2_rx_queue_put_back(&qp->rx_queue, &packets, len);
 }
 
 /* the kept packet with this PSN, or NULL; older ones have come again meanwhile */

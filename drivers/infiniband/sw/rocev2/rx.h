@@ -49,7 +49,16 @@ void rocev2_rx_refuse(struct rocev2_dev *dev, struct rocev2_rx_buf *buf,
 void rocev2_rx_packet(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 /**
+ * rocev2_rx_stalled() - packets of a QP wait for memory, for nobody knows how long
+ * @qp: the QP; its owner calls, once recv.stalled is set, and as long as packets come
+ *
+ * Rings get their buffers back. Without memory for copies packets are dropped.
+ */
+void rocev2_rx_stalled(struct rocev2_qp *qp);
+
+/**
  * rocev2_rx_keep() - keep a packet until its predecessors are here
+ * @qp: whose it is
  * @ahead: the list, in PSN order
  * @buf: the packet; its reason for waiting is counted already
  * @due: PSN whose turn it is
@@ -57,9 +66,11 @@ void rocev2_rx_packet(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
  * Only what is within a window of @due is kept: packets farther ahead would keep out
  * those that are due first, time and again.
  *
- * Return: ROCEV2_RX_KEPT, or ROCEV2_RX_DONE: there already, or too far ahead.
+ * Return: ROCEV2_RX_KEPT; ROCEV2_RX_DONE: there already, or too far ahead; ROCEV2_RX_DROP: no
+ * memory.
  */
-enum rocev2_rx_verdict rocev2_rx_keep(struct list_head *ahead, struct rocev2_rx_buf *buf, u32 due);
+enum rocev2_rx_verdict rocev2_rx_keep(struct rocev2_qp *qp, struct list_head *ahead,
+				      struct rocev2_rx_buf *buf, u32 due);
 
 /* IPv4 with all options, and UDP: the most that rocev2_rx_is_ours() needs */
 #define ROCEV2_RX_IP_UDP_MAX	(60 + 8)

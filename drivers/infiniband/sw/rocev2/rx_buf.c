@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Received packets that are skbs: from the netdev's ingress hook, or looped back. The
- * stages of the receive path know nothing of skbs; what they need of one is here.
+ * stages of the receive path know nothing of skbs; what they need of one is here. And copies
+ * of packets that a QP keeps and a receive ring wants back.
  */
 #include <linux/if_vlan.h>
 #include <linux/indirect_call_wrapper.h>
 #include <linux/skbuff.h>
+#include <linux/slab.h>
 
 #include "rx.h"
 #include "rx_buf.h"
@@ -56,6 +58,40 @@ void rocev2_rx_orphan(struct rocev2_rx_buf *buf)
 {
 	if (buf->ops->orphan)
 		INDIRECT_CALL_1(buf->ops->orphan, skb_orphan_buf, buf);
+}
+
+/* a copy that nobody but its QP has */
+struct copied_buf {
+	struct rocev2_rx_buf	buf;
+	u8			packet[];
+};
+
+static void copy_free(struct rocev2_rx_buf *buf, bool dropped)
+{
+	kfree(container_of(buf, struct copied_buf, buf));
+}
+
+/* it is in its QP: nobody clones it any more */
+static const struct rocev2_rx_ops copy_ops = {
+	.free	= copy_free,
+};
+
+struct rocev2_rx_buf *rocev2_rx_detach(struct rocev2_rx_buf *buf)
+{
+	struct copied_buf *copy;
+
+	if (!buf->ops->on_ring)
+		return buf;
+	/* reserves are for packets whose turn it is */
+	copy = kmalloc(struct_size(copy, packet, buf->len), GFP_NOWAIT | __GFP_NOWARN);
+	if (!copy)
+		return NULL;
+	copy->buf = *buf;
+	copy->buf.ops = &copy_ops;
+	copy->buf.data = copy->packet;
+	rocev2_rx_copy(buf, 0, copy->packet, buf->len);
+	rocev2_rx_free(buf, false);
+	return &copy->buf;
 }
 
 void rocev2_rx_purge(struct list_head *packets)

@@ -37,9 +37,11 @@ enum rocev2_rx_flags {
  * @clone: another descriptor, as far filled in, of the same bytes, which nobody changes;
  *	NULL: no memory
  * @orphan: it is here, and its sender may send more; NULL where no sender waits for that
+ * @on_ring: its bytes are in a buffer of a receive ring, which must have it back soon
  *
  * A QP keeps packets that are ahead of their turn, or wait for memory, for as long as it
- * lives: maybe longer than there is a ring or a netdev that they came from.
+ * lives: maybe longer than there is a ring or a netdev that they came from. Of those that
+ * are @on_ring it keeps a copy, see rocev2_rx_detach().
  *
  * Context: bottom halves off, any CPU.
  */
@@ -47,6 +49,7 @@ struct rocev2_rx_ops {
 	void (*free)(struct rocev2_rx_buf *buf, bool dropped);
 	struct rocev2_rx_buf *(*clone)(struct rocev2_rx_buf *buf);
 	void (*orphan)(struct rocev2_rx_buf *buf);
+	bool on_ring;
 };
 
 /**
@@ -133,6 +136,15 @@ static inline void rocev2_rx_buf_init(struct rocev2_rx_buf *buf, const struct ro
 void rocev2_rx_free(struct rocev2_rx_buf *buf, bool dropped);
 /* it is here: its sender may send more, as far as somebody waits for that */
 void rocev2_rx_orphan(struct rocev2_rx_buf *buf);
+/**
+ * rocev2_rx_detach() - have a packet that can be kept for long
+ * @buf: a packet, parsed; consumed unless NULL is returned
+ *
+ * Context: bottom halves off.
+ *
+ * Return: @buf, or a copy of it if it is in a ring's buffer; NULL: no memory.
+ */
+struct rocev2_rx_buf *rocev2_rx_detach(struct rocev2_rx_buf *buf);
 /* drop all packets of a list */
 void rocev2_rx_purge(struct list_head *packets);
 
@@ -223,14 +235,28 @@ static inline void rocev2_rx_queue_close(struct rocev2_rx_queue *queue)
 	spin_unlock(&queue->lock);
 }
 
-/* move them all to the end of @to */
-static inline void rocev2_rx_queue_take(struct rocev2_rx_queue *queue, struct list_head *to)
+/* move them all to the end of @to; how many they were */
+static inline u32 rocev2_rx_queue_take(struct rocev2_rx_queue *queue, struct list_head *to)
 {
+	u32 len;
+
 	if (rocev2_rx_queue_empty(queue))
-		return;
+		return 0;
 	spin_lock(&queue->lock);
 	list_splice_tail_init(&queue->packets, to);
+	len = queue->len;
 	WRITE_ONCE(queue->len, 0);
+	spin_unlock(&queue->lock);
+	return len;
+}
+
+/* @len packets that were taken, before all others again */
+static inline void rocev2_rx_queue_put_back(struct rocev2_rx_queue *queue, struct list_head *from,
+					    u32 len)
+{
+	spin_lock(&queue->lock);
+	list_splice_init(from, &queue->packets);
+	WRITE_ONCE(queue->len, queue->len + len);
 	spin_unlock(&queue->lock);
 }
 
