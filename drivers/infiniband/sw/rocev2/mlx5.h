@@ -57,6 +57,8 @@ struct rocev2_mlx5_stats {
 	u64	no_buffer;		/* it had none: the ring ran lower */
 	u64	drop_not_ours;		/* no RoCE v2 for an address of a link */
 	u64	drop_error;		/* a completion in error */
+	u64	cq_errors;		/* it overran, or the card could not write to it; any context */
+	u64	lost_interrupts;	/* packets were there, and no interrupt; work queue */
 	u64	profile_changes;	/* of DIM, work queue */
 };
 
@@ -77,12 +79,14 @@ struct rocev2_mlx5_stats {
  * @rqn: number of the receive queue
  * @frame_len: bytes of the largest frame the buffers take
  * @broken: it has failed and is about to be made anew; the poll only
+ * @unseen: @mcq.cons_index when rocev2_mlx5_rxqs_watch() last saw an entry that no poll was
+ *	about to take; otherwise -1. hw_lock
  * @dim: load seen by DIM
  * @period_start: ROCEV2_MLX5_POLL: when the current period began
  * @poll_timer: ROCEV2_MLX5_POLL: begins the next period
  * @stats: see struct rocev2_mlx5_stats
  * @attach: whose it is
- * @index: place in attach->rxqs, and completion vector
+ * @index: place in attach->rxqs
  */
 struct rocev2_mlx5_rxq {
 	struct napi_struct		napi;
@@ -100,6 +104,7 @@ struct rocev2_mlx5_rxq {
 	u32				rqn;
 	u32				frame_len;
 	bool				broken;
+	s64				unseen;
 	struct dim			dim;
 	ktime_t				period_start;
 	struct hrtimer			poll_timer;
@@ -136,6 +141,7 @@ enum rocev2_mlx5_tir {
  * @link_gone: the link that is being made, or was made last, is dead (@hw_lock)
  * @hw_lock: everything below; inside ib_core's GID table lock. Process context
  * @rebuild_work: takes the queues down and makes them again, after an error or for larger buffers
+ * @watch_work: looks for queues whose interrupts get lost
  * @started: queues and steering are there
  * @rebuilds: how often they were made again
  * @last_rebuild: when, in jiffies
@@ -152,6 +158,7 @@ enum rocev2_mlx5_tir {
  * @napi_dev: dummy netdev that carries the NAPI contexts
  * @rxqs: receive queues
  * @num_rxqs: how many
+ * @num_vectors: completion vectors of the card, for interrupts
  * @ring_size: entries of each, a power of two
  * @frame_len: bytes of the largest frame the buffers take
  * @order: page order of a buffer
@@ -174,6 +181,7 @@ struct rocev2_mlx5 {
 
 	struct mutex			hw_lock;	/* queues, steering, rules */
 	struct delayed_work		rebuild_work;
+	struct delayed_work		watch_work;
 	bool				started;
 	u32				rebuilds;
 	unsigned long			last_rebuild;
@@ -191,6 +199,7 @@ struct rocev2_mlx5 {
 	struct net_device		*napi_dev;
 	struct rocev2_mlx5_rxq		*rxqs;
 	u32				num_rxqs;
+	u32				num_vectors;
 	u32				ring_size;
 	u32				frame_len;
 	u32				order;
@@ -201,6 +210,7 @@ struct rocev2_mlx5 {
 /* mlx5_rq.c; process context, hw_lock */
 int rocev2_mlx5_rxqs_open(struct rocev2_mlx5 *attach);
 void rocev2_mlx5_rxqs_close(struct rocev2_mlx5 *attach);
+void rocev2_mlx5_rxqs_watch(struct rocev2_mlx5 *attach);
 
 /* mlx5_steering.c; process context, hw_lock */
 int rocev2_mlx5_steering_open(struct rocev2_mlx5 *attach);

@@ -28,6 +28,8 @@ static const struct queue_stat stats[] = {
 	STAT(no_buffer),
 	STAT(drop_not_ours),
 	STAT(drop_error),
+	STAT(cq_errors),
+	STAT(lost_interrupts),
 };
 
 static int rxqs_show(struct seq_file *m, void *unused)

@@ -32,14 +32,18 @@
 #define REBUILD_DELAY	msecs_to_jiffies(100)
 /* when the queues could not be made */
 #define RETRY_DELAY	(5 * HZ)
+/* of looks for lost interrupts */
+#define WATCH_PERIOD	HZ
 
 /* Ethernet and a VLAN tag that was not stripped; payload, the longest headers, and the tail */
 #define FRAME_OVERHEAD	(ETH_HLEN + VLAN_HLEN)
 #define MAX_ROCE_PACKET	(4096 + 256)
 
+#define MAX_QUEUES	64U
+
 static unsigned int queues;
 module_param(queues, uint, 0444);
-MODULE_PARM_DESC(queues, "receive queues per function; 0: one per online CPU (default)");
+MODULE_PARM_DESC(queues, "receive queues per function, at most 64; 0: one per online CPU (default)");
 
 static unsigned int ring_size = 1024;
 module_param(ring_size, uint, 0444);
@@ -241,6 +245,17 @@ void rocev2_mlx5_rebuild(struct rocev2_mlx5 *attach)
 			      time_before(jiffies, next) ? REBUILD_DELAY : 0);
 }
 
+static void watch_work(struct work_struct *work)
+{
+	struct rocev2_mlx5 *attach =
+		container_of(to_delayed_work(work), struct rocev2_mlx5, watch_work);
+
+	mutex_lock(&attach->hw_lock);
+	rocev2_mlx5_rxqs_watch(attach);
+	mutex_unlock(&attach->hw_lock);
+	schedule_delayed_work(&attach->watch_work, round_jiffies_relative(WATCH_PERIOD));
+}
+
 /* the link */
 
 /* link_lock; nobody has it any more */
@@ -408,7 +423,7 @@ static void check_affinity(struct rocev2_mlx5 *attach)
 	if (node == NUMA_NO_NODE)
 		return;
 	for (i = 0; i < attach->num_rxqs; i++) {
-		int cpu = mlx5_comp_vector_get_cpu(attach->mdev, i);
+		int cpu = mlx5_comp_vector_get_cpu(attach->mdev, i % attach->num_vectors);
 
 		if (cpu >= 0 && cpu_to_node(cpu) != node)
 			far++;
@@ -419,18 +434,18 @@ static void check_affinity(struct rocev2_mlx5 *attach)
 			 far, attach->num_rxqs, node, max(attach->num_rxqs - far, 1u));
 }
 
-static u32 queues_wanted(struct mlx5_core_dev *mdev)
+/* by default no more than interrupt on their own; more, if somebody wants them, share vectors */
+static u32 queues_wanted(const struct rocev2_mlx5 *attach)
 {
-	u32 vectors = mlx5_comp_vectors_max(mdev);
-
-	return clamp(queues ?: num_online_cpus(), 1u, vectors);
+	return queues ? min(queues, MAX_QUEUES) : min(num_online_cpus(), attach->num_vectors);
 }
 
 static int rxqs_alloc(struct rocev2_mlx5 *attach)
 {
 	u32 i;
 
-	attach->num_rxqs = queues_wanted(attach->mdev);
+	attach->num_vectors = max(mlx5_comp_vectors_max(attach->mdev), 1u);
+	attach->num_rxqs = queues_wanted(attach);
 	attach->rxqs = kvcalloc(attach->num_rxqs, sizeof(*attach->rxqs), GFP_KERNEL);
 	if (!attach->rxqs)
 		return -ENOMEM;
@@ -469,6 +484,7 @@ static int rocev2_mlx5_probe(struct auxiliary_device *adev, const struct auxilia
 	mutex_init(&attach->hw_lock);
 	INIT_WORK(&attach->link_work, link_work);
 	INIT_DELAYED_WORK(&attach->rebuild_work, rebuild_work);
+	INIT_DELAYED_WORK(&attach->watch_work, watch_work);
 	INIT_LIST_HEAD(&attach->rules);
 	attach->last_rebuild = jiffies - REBUILD_DELAY;
 	get_random_bytes(attach->rss_key, sizeof(attach->rss_key));
@@ -490,6 +506,7 @@ static int rocev2_mlx5_probe(struct auxiliary_device *adev, const struct auxilia
 	check_affinity(attach);
 	auxiliary_set_drvdata(adev, attach);
 	rocev2_mlx5_debugfs_add(attach);
+	schedule_delayed_work(&attach->watch_work, WATCH_PERIOD);
 	follow_netdev(attach);
 	return 0;
 
@@ -525,6 +542,7 @@ static void rocev2_mlx5_remove(struct auxiliary_device *adev)
 	cancel_work_sync(&attach->link_work);
 
 	rocev2_mlx5_debugfs_del(attach);
+	cancel_delayed_work_sync(&attach->watch_work);
 	cancel_delayed_work_sync(&attach->rebuild_work);
 	mutex_lock(&attach->hw_lock);
 	hw_stop(attach);

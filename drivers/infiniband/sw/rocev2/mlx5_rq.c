@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Receive queues of a ConnectX function: one RQ, one CQ and one NAPI context per completion
- * vector. A buffer is a page (of some order) of a page pool, mapped for DMA once:
+ * Receive queues of a ConnectX function: an RQ, a CQ and a NAPI context each, on a completion vector
+ * of their own as far as these go. A buffer is a page (of some order) of a page pool, mapped for DMA
+ * once:
  *
  *	| struct rocev2_rx_buf, headroom | Ethernet frame as the card wrote it ... |
  *
@@ -310,6 +311,7 @@ static void cq_event(struct mlx5_core_cq *mcq, enum mlx5_event event)
 {
 	struct rocev2_mlx5_rxq *rxq = container_of(mcq, struct rocev2_mlx5_rxq, mcq);
 
+	rxq->stats.cq_errors++;
 	rocev2_mlx5_rebuild(rxq->attach);
 }
 
@@ -320,13 +322,14 @@ static int cq_create(struct rocev2_mlx5_rxq *rxq)
 	struct rocev2_mlx5 *attach = rxq->attach;
 	struct mlx5_core_dev *mdev = attach->mdev;
 	u8 log_size = ilog2(attach->ring_size * CQES_PER_WQE);
+	u32 vector = rxq->index % attach->num_vectors;
 	u32 out[MLX5_ST_SZ_DW(create_cq_out)];
 	u16 usecs, packets;
 	void *in, *cqc;
 	int inlen, ret, eqn;
 	u32 i;
 
-	ret = mlx5_comp_eqn_get(mdev, rxq->index, &eqn);
+	ret = mlx5_comp_eqn_get(mdev, vector, &eqn);
 	if (ret)
 		return ret;
 	ret = ring_alloc(attach, &rxq->cq_buf, &rxq->cq_fbc, &rxq->cq_db,
@@ -345,7 +348,7 @@ static int cq_create(struct rocev2_mlx5_rxq *rxq)
 	rxq->mcq.arm_db = rxq->cq_db.db + 1;
 	*rxq->mcq.set_ci_db = 0;
 	*rxq->mcq.arm_db = 0;
-	rxq->mcq.vector = rxq->index;
+	rxq->mcq.vector = vector;
 	rxq->mcq.comp = cq_completion;
 	rxq->mcq.event = cq_event;
 
@@ -460,6 +463,7 @@ static int rxq_open(struct rocev2_mlx5_rxq *rxq)
 	rxq->head = 0;
 	rxq->tail = 0;
 	rxq->broken = false;
+	rxq->unseen = -1;
 	rxq->frame_len = rxq->attach->frame_len;
 	rxq->pages = kvcalloc(size, sizeof(*rxq->pages), GFP_KERNEL);
 	if (!rxq->pages)
@@ -557,4 +561,35 @@ int rocev2_mlx5_rxqs_open(struct rocev2_mlx5 *attach)
 void rocev2_mlx5_rxqs_close(struct rocev2_mlx5 *attach)
 {
 	rxqs_close(attach, attach->num_rxqs);
+}
+
+/**
+ * rocev2_mlx5_rxqs_watch() - make queues anew whose interrupts get lost
+ * @attach: the function
+ *
+ * Called every second or so. A completion that is still there the next time, with no poll under
+ * way, has waited a thousand times longer than moderation lets it: its interrupt got lost, and there
+ * will be none any more, since the card sends the next one once the queue is armed again.
+ *
+ * Context: process, hw_lock.
+ */
+void rocev2_mlx5_rxqs_watch(struct rocev2_mlx5 *attach)
+{
+	u32 i;
+
+	for (i = 0; attach->started && i < attach->num_rxqs; i++) {
+		struct rocev2_mlx5_rxq *rxq = &attach->rxqs[i];
+		u32 ci = READ_ONCE(rxq->mcq.cons_index);
+		s64 before = rxq->unseen;
+
+		rxq->unseen = -1;
+		/* a poll that begins now moves the index, and is seen the next time */
+		if (test_bit(NAPI_STATE_SCHED, &rxq->napi.state) || !cq_next(rxq))
+			continue;
+		rxq->unseen = ci;
+		if (before != ci)
+			continue;
+		rxq->stats.lost_interrupts++;
+		rocev2_mlx5_rebuild(attach);
+	}
 }
