@@ -187,11 +187,16 @@ void DataPath::ForgetCq(Cq &cq)
 
 void DataPath::FailCq(Cq &cq, std::uint8_t syndrome)
 {
-    CancelTimer(cq);
     if (cq.state == CqState::kError)
         return;
-    cq.state = CqState::kError;
     trace_.Complain("CQ {}: error, syndrome {}", cq.number, syndrome);
+    StopCq(cq, syndrome);
+}
+
+void DataPath::StopCq(Cq &cq, std::uint8_t syndrome)
+{
+    CancelTimer(cq);
+    cq.state = CqState::kError;
     Eq *eq = EqFor(EventType::kCqError);
     if (eq == nullptr)
         return;
@@ -204,7 +209,10 @@ void DataPath::FailCq(Cq &cq, std::uint8_t syndrome)
 
 void DataPath::CqError(Cq &cq)
 {
-    FailCq(cq, kAccessViolation);
+    if (cq.state == CqState::kError)
+        return;
+    trace_.Note("CQ {}: error, as asked for", cq.number);
+    StopCq(cq, kAccessViolation);
 }
 
 } // namespace cx

@@ -100,7 +100,9 @@ private:
     bool PostErrorCqe(std::uint32_t cq, std::uint8_t opcode, Syndrome syndrome, std::uint32_t opcode_queue,
                       std::uint32_t user_index, std::uint16_t wqe_counter);
     bool CqFull(Cq &cq);
+    /** Of a driver that is to blame; StopCq() of nobody. */
     void FailCq(Cq &cq, std::uint8_t syndrome);
+    void StopCq(Cq &cq, std::uint8_t syndrome);
     /** Send the event, or set the timer for it, as arming and moderation have it. */
     void ConsiderEvent(Cq &cq);
     void SetTimer(Cq &cq, Clock::time_point when);
@@ -132,6 +134,7 @@ private:
     bool PostReceive(Rq &rq, const Cqe &cqe);
     /** False: no completion tells of it, but an event. */
     bool FailRq(Rq &rq, Syndrome syndrome);
+    bool StopRq(Rq &rq, Syndrome syndrome);
     void FlushRq(Rq &rq);
 
     Objects &objects_;

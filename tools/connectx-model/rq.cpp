@@ -269,8 +269,13 @@ Syndrome DataPath::Scatter(const Rq &rq, std::span<const std::byte> frame, std::
 /* The WQE that is next completes with `syndrome`, the others are flushed. */
 bool DataPath::FailRq(Rq &rq, Syndrome syndrome)
 {
-    rq.state = WqState::kError;
     trace_.Complain("RQ {}: error, syndrome {:#x}", rq.number, static_cast<unsigned>(syndrome));
+    return StopRq(rq, syndrome);
+}
+
+bool DataPath::StopRq(Rq &rq, Syndrome syndrome)
+{
+    rq.state = WqState::kError;
     const std::uint16_t wqe = rq.consumed++;
     rq.stride = 0;
     const bool told = PostErrorCqe(rq.cq, kCqeReceiveError, syndrome, rq.number, rq.user_index & 0xffffff, wqe);
@@ -311,9 +316,10 @@ void DataPath::RqError(Rq &rq)
 {
     if (rq.state == WqState::kError)
         return;
+    trace_.Note("RQ {}: error, as asked for", rq.number);
     const bool posted = RqOutstanding(rq) != 0;
     rq.state = WqState::kError;
-    if (!posted || FailRq(rq, Syndrome::kLocalOperation))
+    if (!posted || StopRq(rq, Syndrome::kLocalOperation))
         PostWqEvent(kQueueRq, rq.number);
 }
 

@@ -145,7 +145,8 @@ bool VfioUser::Disconnect()
 {
     if (!client_)
         return false;
-    client_->Close("by the control socket's order");
+    trace_.Note("removed, as asked for");
+    client_->Close("");
     return true;
 }
 

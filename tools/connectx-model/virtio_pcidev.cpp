@@ -141,7 +141,8 @@ bool VirtioPcidev::Disconnect()
 {
     if (!guest_)
         return false;
-    guest_->Close("by the control socket's order");
+    trace_.Note("removed, as asked for");
+    guest_->Close("");
     return true;
 }
 

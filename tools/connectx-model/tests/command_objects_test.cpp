@@ -145,7 +145,9 @@ TEST_F(ObjectsTest, Cq)
 
 TEST_F(ObjectsTest, CqInErrorIsNotModified)
 {
+    const auto complaints = Status()["complaints"];
     ASSERT_TRUE(machine.card->Inject(Fault::kCqError, cq));
+    EXPECT_EQ(Status()["complaints"], complaints) << "nobody is to blame";
 
     Bytes modify = CX_INPUT(MODIFY_CQ, modify_cq);
 

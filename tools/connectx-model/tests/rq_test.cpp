@@ -86,6 +86,7 @@ TEST_F(RqTest, AnErrorIsToldOnce)
     path.RqError(rq);
     EXPECT_EQ(rq.state, WqState::kError);
     EXPECT_EQ(async.producer, 1U) << "no completion can tell of it";
+    EXPECT_EQ(trace.complaints(), 0U) << "nobody is to blame";
 }
 
 TEST_F(RqTest, AFrameArrives)

@@ -495,6 +495,7 @@ TEST_F(VfioUserTest, SurpriseRemoval)
     EXPECT_TRUE(Closed());
     EXPECT_EQ(function_.resets, 1);
     EXPECT_FALSE(server_.Disconnect());
+    EXPECT_EQ(trace_.complaints(), 0U);
 }
 
 class VfioUserSocketTest : public testing::Test {

@@ -525,6 +525,7 @@ TEST_F(VirtioPcidevTest, SurpriseRemoval)
     EXPECT_TRUE(device_.Disconnect());
     EXPECT_TRUE(Closed());
     EXPECT_FALSE(device_.Disconnect());
+    EXPECT_EQ(trace_.complaints(), 0U);
     EXPECT_EQ(function_.resets, 1);
 }
 
