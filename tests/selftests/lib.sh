@@ -18,6 +18,11 @@ NS_A=rv-a-$ID
 NS_B=rv-b-$ID
 IP4_A=10.71.0.1 IP4_B=10.71.0.2
 IP6_A=fd71::1 IP6_B=fd71::2
+# how much longer a command may take: sanitizers and emulation are slow
+case ${RIG:-} in
+*kasan*|*lockdep*|qemu*) slow=4 ;;
+*) slow=1 ;;
+esac
 KSFT_PASS=0 KSFT_FAIL=1 KSFT_SKIP=4
 results=0 failures=0
 scratch=$(mktemp -d)
@@ -115,11 +120,11 @@ load_module() {
 	esac
 }
 
-# Wait up to 5 s for a command to succeed.
+# Wait up to 5 s, or longer where all is slow, for a command to succeed.
 eventually() {
 	local try
 
-	for try in $(seq 100); do
+	for try in $(seq $((100 * slow))); do
 		"$@" >/dev/null 2>&1 && return 0
 		sleep 0.05
 	done
@@ -323,10 +328,10 @@ between() {
 	local server status
 
 	PORT=$((PORT + 1))
-	timeout 60 ip netns exec "$NS_B" "$1" -d "$DEV_B" -p $PORT "${@:2}" >"$scratch/server.log" 2>&1 &
+	timeout $((60 * slow)) ip netns exec "$NS_B" "$1" -d "$DEV_B" -p $PORT "${@:2}" >"$scratch/server.log" 2>&1 &
 	server=$!
 	eventually listens "$NS_B" $PORT || { cat "$scratch/server.log"; kill $server; return 1; }
-	timeout 60 ip netns exec "$NS_A" "$1" -d "$DEV_A" -p $PORT "${@:2}" $IP4_B
+	timeout $((60 * slow)) ip netns exec "$NS_A" "$1" -d "$DEV_A" -p $PORT "${@:2}" $IP4_B
 	status=$?
 	[ $status = 0 ] || kill $server 2>/dev/null
 	if ! wait $server || [ $status != 0 ]; then
@@ -418,10 +423,10 @@ serve() {
 	while [ "$1" != -- ]; do server+=("$1"); shift; done
 	shift
 	: >"$scratch/client.log"
-	timeout 60 ip netns exec "$ns" "${server[@]}" >"$scratch/server.log" 2>&1 &
+	timeout $((60 * slow)) ip netns exec "$ns" "${server[@]}" >"$scratch/server.log" 2>&1 &
 	pid=$!
 	if eventually "$ready"; then
-		timeout 60 ip netns exec "$@" >"$scratch/client.log" 2>&1
+		timeout $((60 * slow)) ip netns exec "$@" >"$scratch/client.log" 2>&1
 		status=$?
 	else
 		status="not run"

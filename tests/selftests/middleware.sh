@@ -56,7 +56,7 @@ mpi() {
 	shift
 	while [ "$1" != -- ]; do environment+=("$1"); shift; done
 	shift
-	on_b timeout 60 env "${environment[@]}" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+	on_b timeout $((60 * slow)) env "${environment[@]}" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 		mpirun --bind-to none --oversubscribe "$@" -n 2 \
 		sh -c 'devices=$1; shift; set -- $devices "$@"
 			[ $OMPI_COMM_WORLD_RANK = 0 ] || shift

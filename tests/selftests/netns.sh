@@ -113,7 +113,7 @@ moved_in_use() {
 	pid=$!
 	eventually has_qp || { cat "$scratch/a.log"; return 1; }
 	sleep 0.3
-	timeout 20 ip netns exec "$NS_A" rdma dev set "$DEV_A" netns "$NS_C" || return 1
+	timeout $((20 * slow)) ip netns exec "$NS_A" rdma dev set "$DEV_A" netns "$NS_C" || return 1
 	is_in "$DEV_A" "$NS_C" && ! ip netns exec "$NS_C" rdma resource show qp | grep -q "type RC" || return 1
 	# it polls a CQ that never completes again: what it holds must not matter
 	kill $pid

@@ -23,9 +23,9 @@ perf() {
 	gid_a=$(gid_indices "$DEV_A" 0000:0000:0000:0000:0000:ffff:0a47:0001)
 	gid_b=$(gid_indices "$DEV_B" 0000:0000:0000:0000:0000:ffff:0a47:0002)
 	PORT=$((PORT + 1))
-	ip netns exec "$1" timeout 60 "$5" -d "$2" -x "${!6}" -p $PORT -F -s 65536 -n 300 >"$scratch/server.log" 2>&1 &
+	ip netns exec "$1" timeout $((60 * slow)) "$5" -d "$2" -x "${!6}" -p $PORT -F -s 65536 -n 300 >"$scratch/server.log" 2>&1 &
 	eventually listens "$1" $PORT || { cat "$scratch/server.log"; return 1; }
-	ip netns exec "$3" timeout 60 "$5" -d "$4" -x "${!7}" -p $PORT -F -s 65536 -n 300 "$8" || { cat "$scratch/server.log"; return 1; }
+	ip netns exec "$3" timeout $((60 * slow)) "$5" -d "$4" -x "${!7}" -p $PORT -F -s 65536 -n 300 "$8" || { cat "$scratch/server.log"; return 1; }
 	wait $!
 }
 

@@ -45,10 +45,10 @@ loopback_traffic() {
 	local gid server
 
 	gid=$(gid_indices "$DEV_A" $GID_VLAN_A | head -1)
-	timeout 60 ip netns exec "$NS_A" ibv_rc_pingpong -d "$DEV_A" -p 18500 -g "$gid" -n 100 >/dev/null &
+	timeout $((60 * slow)) ip netns exec "$NS_A" ibv_rc_pingpong -d "$DEV_A" -p 18500 -g "$gid" -n 100 >/dev/null &
 	server=$!
 	eventually listens "$NS_A" 18500 &&
-		on_a timeout 20 ibv_rc_pingpong -d "$DEV_A" -p 18500 -g "$gid" -n 100 $VLAN_A && wait $server
+		on_a timeout $((20 * slow)) ibv_rc_pingpong -d "$DEV_A" -p 18500 -g "$gid" -n 100 $VLAN_A && wait $server
 }
 
 # ib_core would give such a link no addresses
