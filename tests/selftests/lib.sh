@@ -318,7 +318,13 @@ counter() {
 # A server is ready when it listens on the TCP port of its handshake, or through rdma_cm.
 listens() {
 	${1:+ip netns exec "$1"} ss -Hltn "sport = :$2" | grep -q . ||
-		rdma resource show cm_id | grep -Eq "state LISTEN .*:$2( |\$)"
+		cm_listens ":$2( |\$)"
+}
+
+# cm_listens [PATTERN]: somebody listens through rdma_cm, at such an address. It shows the state a moment before it takes
+# connections.
+cm_listens() {
+	rdma resource show cm_id | grep -Eq "state LISTEN.*${1:-}" && sleep 0.$slow
 }
 
 # between SERVER_ARGS -- PROGRAM ARGS...: run PROGRAM as server on b and as client on a;
@@ -440,11 +446,6 @@ serve() {
 		cat "$scratch/server.log"
 		return 1
 	fi
-}
-
-# Somebody listens through rdma_cm, where ss does not look.
-cm_listens() {
-	rdma resource show cm_id | grep -q 'state LISTEN'
 }
 
 # Side B anew, as rdma_rxe, whose driver can live beside ours.

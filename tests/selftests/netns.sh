@@ -94,7 +94,7 @@ rping_from_a() {
 
 # cm_listens looks where this device is not shown
 listens_cm() {
-	on_b rdma resource show cm_id | grep -q 'state LISTEN'
+	on_b rdma resource show cm_id | grep -q 'state LISTEN' && sleep 0.$slow
 }
 
 moved_back() {

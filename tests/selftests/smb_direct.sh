@@ -31,7 +31,7 @@ start_server() {
 
 # with RDMA beside TCP
 listening() {
-	rdma resource show cm_id | grep LISTEN | grep -q ':445'
+	cm_listens :445
 }
 
 stop_server() {
