@@ -90,22 +90,24 @@ meet() {
 	tell "$1" && hear "$1"
 }
 
-# across PORT PROGRAM ARGS...: guest b runs it as a server that listens on that TCP port, guest a with b's address
-# behind; each fails by its own status
+# across PORT PROGRAM ARGS...: guest $SERVER, or b, runs it as a server that listens on that TCP port, the other guest
+# with the server's address ($ADDRESS, or IPv4) behind; each fails by its own status
 across() {
-	local port=$1 server status
+	local port=$1 server=${SERVER:-b} address=$IP4_B pid status
 
 	shift
+	[ "$server" = b ] || address=$IP4_A
 	crossings=$((crossings + 1))
-	if [ "$ROLE" = a ]; then
-		hear "listens.$crossings" || { echo "guest b does not listen"; return 1; }
-		timeout 120 "$@" $IP4_B
+	if [ "$ROLE" = "$server" ]; then
+		timeout 360 "$@" &
+		pid=$!
+		patiently 60 listens "" "$port"
+		tell "listens.$crossings"
+		wait $pid
 		status=$?
 	else
-		timeout 240 "$@" &
-		server=$!
-		patiently 60 listens "" "$port" && tell "listens.$crossings"
-		wait $server
+		hear "listens.$crossings"
+		timeout 240 "$@" "${ADDRESS:-$address}"
 		status=$?
 	fi
 	tell "done.$crossings"

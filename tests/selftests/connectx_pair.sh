@@ -6,34 +6,13 @@
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cards.sh"
+. "$(dirname "$0")/pair.sh"
 
 need_cards 1
 need ping rstream rdma ibv_rc_pingpong ib_write_bw ss
 
-case $ROLE in
-a)	here4=$IP4_A there4=$IP4_B here6=$IP6_A there6=$IP6_B gid4=0000:0000:0000:0000:0000:ffff:0a47:0001 ;;
-b)	here4=$IP4_B there4=$IP4_A here6=$IP6_B there6=$IP6_A gid4=0000:0000:0000:0000:0000:ffff:0a47:0002 ;;
-*)	skip_all "needs two guests" ;;
-esac
-# all in the initial namespace: of the two ends one is here
-NS_A='' NS_B=''
-device=rv$ROLE
 check_data=
 ibv_rc_pingpong --help 2>&1 | grep -q -- --chk && check_data=-c
-
-leave() {
-	tell left
-	rdma link del $device 2>/dev/null
-	rm -rf "$scratch"
-}
-
-bring_up() {
-	load_cards 1 || return
-	netdev=$netdevs
-	sysctl -qw "net.ipv6.conf.$netdev.accept_dad=0"
-	ip link set "$netdev" mtu $MTU && ip addr add $here4/24 dev "$netdev" && ip addr add $here6/64 dev "$netdev" nodad &&
-		ip link set "$netdev" up && patiently 20 has_carrier "" "$netdev"
-}
 
 pings() {
 	ping -q -c 50 -i 0.02 -W 10 "$1" | tee "$scratch/ping"
@@ -50,6 +29,7 @@ tcp_stream() {
 }
 
 add_device() {
+	device=rv$ROLE
 	add_link "" $device "$LINK_TYPE" "$netdev" && eventually has_gids $device 3
 }
 
