@@ -11,7 +11,7 @@ KARGS ?=
 RIG ?= qemu
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 
-.PHONY: all help modules install demo check check-debug check-connectx unit style clean clean-modules
+.PHONY: all help modules install demo demo-connectx check check-debug check-connectx unit style clean clean-modules
 
 all: modules
 
@@ -20,6 +20,8 @@ help:
 	@echo 'install  install it below /lib/modules and run depmod'
 	@echo 'demo     boot a machine, load the module, show ib_write_bw between two namespaces;'
 	@echo '         RIG=qemu (Debian kernel of this host, default) or RIG=uml (builds a kernel first)'
+	@echo 'demo-connectx  boot two machines with a modelled ConnectX each, attach to them, show RDMA programs between'
+	@echo '         them: on the kernels of Debian 13 and 12, and with rdma_rxe at one end; RIG=qemu or RIG=uml'
 	@echo 'check    unit tests, style, and all selftests on all kernels; JOBS=N guests at once ($(JOBS))'
 	@echo 'check-debug  all selftests on kernels with KASAN and UBSAN, and with lockdep and kmemleak; check runs a few of'
 	@echo '         them on the first'
@@ -44,6 +46,9 @@ install: modules
 # Guests, roots and kernels are cached in ${XDG_CACHE_HOME:-~/.cache}/rocev2.
 demo:
 	@tests/rig/start demo --rig $(RIG)
+
+demo-connectx:
+	@tests/rig/start demo-connectx --rig $(RIG)
 
 check:
 	@tests/rig/start check --jobs $(JOBS)

@@ -45,6 +45,17 @@ bool IsExtra(const Test &test)
     return test.cards > 0 && !test.short_cut;
 }
 
+const Test &FindTest(const std::vector<Test> &all, const std::string &name)
+{
+    const auto found = std::ranges::find_if(all, [&](const Test &test) {
+        return test.name == name || fs::path(test.name).stem() == name;
+    });
+
+    if (found == all.end())
+        Fail("there is no test {}; see --list", name);
+    return *found;
+}
+
 /* Those named, or all that run on this kernel; the name without its suffix will do. */
 std::vector<Test> ChosenTests(const Arguments &arguments, const Kernel &kernel)
 {
@@ -55,15 +66,8 @@ std::vector<Test> ChosenTests(const Arguments &arguments, const Kernel &kernel)
         std::ranges::copy_if(all, std::back_inserter(chosen), [&](const Test &test) { return test.RunsOn(kernel); });
         return chosen;
     }
-    for (const std::string &name : arguments.tests) {
-        const auto found = std::ranges::find_if(all, [&](const Test &test) {
-            return test.name == name || fs::path(test.name).stem() == name;
-        });
-
-        if (found == all.end())
-            Fail("there is no test {}; see --list", name);
-        chosen.push_back(*found);
-    }
+    for (const std::string &name : arguments.tests)
+        chosen.push_back(FindTest(all, name));
     return chosen;
 }
 
@@ -97,6 +101,44 @@ int Demo(Arguments arguments)
     arguments.run.host_root = true;
     NeedPackages({"qemu-system-x86"});
     return RunDemo(arguments.run, StockKernel(HostDistribution().version == 12 ? "6.1" : "6.12", true));
+}
+
+/* The native attach between two machines, on the kernels of both Debians, then with rdma_rxe in one of them. */
+int DemoConnectx(Arguments arguments)
+{
+    /* A slow machine shall show it, too. */
+    constexpr int kPatience = 4;
+    struct Part {
+        Kernel kernel;
+        std::string test;
+        std::string what;
+    };
+    const std::string pair = "connectx_native_pair", both = "rocev2 attached natively to a modelled ConnectX in each";
+    const std::string rxe = "connectx_native_rxe", one = "the same in guest a, rdma_rxe on the netdev in guest b";
+    std::vector<Part> parts;
+    int status = 0;
+
+    NeedRoot();
+    arguments.run.stretch = kPatience;
+    Note("caching in {}", CacheDirectory().string());
+    const auto tests = AllTests(arguments.run.checkout);
+    if (arguments.demo_rig == "uml") {
+        const Kernel kernel = UmlKernel(arguments.run.checkout, "connectx");
+
+        parts = {{kernel, pair, both}, {kernel, rxe, one}};
+    } else {
+        const Kernel newer = StockKernel("6.12", false);
+
+        parts = {{newer, pair, both}, {StockKernel("6.1", false), pair, both}, {newer, rxe, one}};
+    }
+    for (std::size_t i = 0; i < parts.size(); i++) {
+        Note("part {} of {}: {}", i + 1, parts.size(), parts[i].what);
+        const int failed = RunTestAsDemo(arguments.run, parts[i].kernel, FindTest(tests, parts[i].test));
+
+        Note("part {} of {}: {}", i + 1, parts.size(), failed != 0 ? "failed" : "all worked, and all data were right");
+        status = std::max(status, failed);
+    }
+    return status;
 }
 
 /* All kernels whose modules must build and load. */
@@ -220,6 +262,11 @@ int main(int argc, char **argv)
         command->add_option("--link-type", arguments.run.link_type, "rocev2, or rxe or siw to try the rig on a peer")
             ->capture_default_str();
     };
+    const auto add_stretch = [&](CLI::App *command) {
+        command->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")
+            ->check(CLI::Range(1, 100))
+            ->capture_default_str();
+    };
     CLI::App *run = app.add_subcommand("run", "run selftests by name (all, if none is named) and print KTAP");
     add_rig(run, arguments.rig);
     run->add_option("--kernel", arguments.kernel, "of the QEMU rig: 6.1, 6.12 or newest")
@@ -234,7 +281,7 @@ int main(int argc, char **argv)
     run->add_flag("--allow-skip", arguments.run.allow_skip, "a skipped test is not a failure");
     run->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
     add_link_type(run);
-    run->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
+    add_stretch(run);
     run->add_flag("--host-root", arguments.run.host_root, "QEMU and user land of this host instead of a cached Debian root");
     run->add_option("--exec", arguments.by_hand.command, "run this shell command in the guest instead of tests");
     run->add_option("--cards", arguments.by_hand.cards,
@@ -253,18 +300,19 @@ int main(int argc, char **argv)
     CLI::App *demo = app.add_subcommand("demo", "link two devices and show ib_write_bw between two namespaces");
     add_rig(demo, arguments.demo_rig);
     add_link_type(demo);
+    CLI::App *demo_connectx =
+        app.add_subcommand("demo-connectx", "the native attach to modelled ConnectX cards, between two guests");
+    add_rig(demo_connectx, arguments.demo_rig);
     CLI::App *check = app.add_subcommand("check", "unit tests, style, all selftests on all kernels");
     check->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
     CLI::App *check_debug = app.add_subcommand("check-debug", "all selftests on the KASAN and the lockdep kernel");
     check_debug->add_option("-j,--jobs", arguments.run.jobs, "guests at once")->check(CLI::Range(1, 64))->capture_default_str();
-    check_debug->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")->check(CLI::Range(1, 100))->capture_default_str();
+    add_stretch(check_debug);
     CLI::App *check_connectx = app.add_subcommand("check-connectx", "all selftests with modelled ConnectX cards");
     check_connectx->add_option("-j,--jobs", arguments.run.jobs, "tests at once")
         ->check(CLI::Range(1, 64))
         ->capture_default_str();
-    check_connectx->add_option("--stretch", arguments.run.stretch, "multiply all time-outs")
-        ->check(CLI::Range(1, 100))
-        ->capture_default_str();
+    add_stretch(check_connectx);
     CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");
     CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files and of connectx-model");
 
@@ -275,6 +323,8 @@ int main(int argc, char **argv)
             return Run(arguments);
         if (demo->parsed())
             return Demo(arguments);
+        if (demo_connectx->parsed())
+            return DemoConnectx(arguments);
         if (check->parsed())
             return Check(arguments);
         if (check_debug->parsed())

@@ -171,6 +171,20 @@ struct JobResult {
         return status;
     }
 
+    /* One line for a failed test, by the scripts' results, too; empty if it passed or was skipped. */
+    std::string Flaw() const
+    {
+        const int status = Status();
+        std::string flaw = Trouble();
+
+        if (flaw.empty() && status != 0 && status != kKtapSkip)
+            flaw = fmt::format("exit status {}", status);
+        for (const Outcome &guest : guests)
+            if (flaw.empty() && status == 0)
+                flaw = CountKtap(guest.output).Flaw();
+        return flaw;
+    }
+
     /* The ends of the logs, for people to read after a failure. */
     std::vector<std::string> Logs() const
     {
@@ -188,6 +202,16 @@ struct JobResult {
         return lines;
     }
 };
+
+Job JobOf(const Prepared &prepared, const RunOptions &options, const Test &test)
+{
+    return {.name = test.name,
+            .body = "./" + test.name,
+            .memory_mib = test.memory_mib,
+            .cards = test.cards,
+            .guests = test.guests,
+            .timeout = Stretched(prepared.kernel, options, test.timeout)};
+}
 
 /* Cards, then guests, all at once; `on_output` is told the guest's number, too, and is called by a thread for each. */
 JobResult RunJob(const Prepared &prepared, const RunOptions &options, const Job &job,
@@ -281,12 +305,7 @@ public:
 
     Totals Run(Printer &printer, bool live)
     {
-        const Job job{.name = test_.name,
-                      .body = "./" + test_.name,
-                      .memory_mib = test_.memory_mib,
-                      .cards = test_.cards,
-                      .guests = test_.guests,
-                      .timeout = Stretched(prepared_.kernel, options_, test_.timeout)};
+        const Job job = JobOf(prepared_, options_, test_);
 
         live_ = live ? &printer : nullptr;
         /* What the other guests say comes behind: it would cut through the results of the first. */
@@ -314,18 +333,14 @@ private:
     Totals Judge(const JobResult &result)
     {
         const int status = result.Status();
-        std::string trouble = result.Trouble();
+        std::string trouble = result.Flaw();
         const bool skipped = trouble.empty() && status == kKtapSkip;
         Totals totals;
         double seconds = 0;
 
-        if (trouble.empty() && status != 0 && !skipped)
-            trouble = fmt::format("exit status {}", status);
         for (const Outcome &guest : result.guests) {
             const KtapCount count = CountKtap(guest.output);
 
-            if (trouble.empty() && !skipped)
-                trouble = count.Flaw();
             if (trouble.empty() && (skipped || count.skipped > 0) && !options_.allow_skip)
                 trouble = "skipped, and a skip is a failure here (--allow-skip)";
             totals += {count.passed, count.failed, count.failures};
@@ -488,6 +503,30 @@ int RunDemo(const RunOptions &options, const Kernel &kernel)
     Note("the demonstration failed: {}; the end of the kernel log ({}):\n{}",
          trouble.empty() ? fmt::format("exit status {}", outcome.status) : trouble, outcome.kmsg.string(),
          Tail(outcome.kmsg, kKmsgLinesShown));
+    return 1;
+}
+
+int RunTestAsDemo(const RunOptions &options, const Kernel &kernel, const Test &test)
+{
+    constexpr std::string_view kComment = "# ";
+    const Prepared prepared = Prepare(options, kernel, false, test.cards > 0);
+    const Job job = JobOf(prepared, options, test);
+    Printer printer;
+
+    Note("booting {} {} (Linux {})", test.guests,
+         kernel.rig == Rig::kUml ? "times User-Mode Linux" : "virtual machines with Debian's own kernel",
+         kernel.release);
+    const JobResult result = RunJob(prepared, options, job, [&](unsigned guest, const std::string &line) {
+        if (line.starts_with(kComment))
+            printer.Line(fmt::format("{}| {}", GuestRole(guest), line.substr(kComment.size())));
+        else if (line.starts_with("not ok "))
+            printer.Line(fmt::format("{}| {}", GuestRole(guest), line));
+    });
+    const std::string flaw = result.Flaw();
+
+    if (flaw.empty() && result.Status() == 0)
+        return 0;
+    Note("the demonstration failed: {}; {}", flaw.empty() ? "it was skipped" : flaw, fmt::join(result.Logs(), "\n"));
     return 1;
 }
 

@@ -64,4 +64,7 @@ int RunCommand(const RunOptions &options, const Kernel &kernel, const HandRun &r
 /* The demonstration: two linked devices, ib_write_bw between two namespaces. */
 int RunDemo(const RunOptions &options, const Kernel &kernel);
 
+/* A test shown to a person: what its guests say in comments, and what fails; 0 if all of it worked. */
+int RunTestAsDemo(const RunOptions &options, const Kernel &kernel, const Test &test);
+
 } // namespace rig
