@@ -231,7 +231,9 @@ int CheckConnectx(const Arguments &arguments)
 
     NeedRoot();
     Note("caching in {}", CacheDirectory().string());
-    std::vector<Kernel> kernels = {UmlKernel(arguments.run.checkout, "connectx")};
+    std::vector<Kernel> kernels;
+    for (const char *variant : {"connectx", "connectx-kasan"})
+        kernels.push_back(UmlKernel(arguments.run.checkout, variant));
     for (const std::string &name : StockKernelNames())
         kernels.push_back(StockKernel(name, false));
     for (const Kernel &kernel : kernels) {

@@ -23,12 +23,12 @@ link_on() {
 add_link() {
 	local device
 
-	if ! eventually link_on "$1" "$4"; then
+	if ! patiently 30 link_on "$1" "$4"; then
 		device=$(attached "$4")
 		unbind "$device"
-		bind "$device" && eventually link_on "$1" "$4" || return
+		bind "$device" && patiently 30 link_on "$1" "$4" || return
 	fi
-	rdma dev set "$(link_on "$1" "$4")" name "$2" && eventually link_is_active "$2"
+	rdma dev set "$(link_on "$1" "$4")" name "$2" && patiently 30 link_is_active "$2"
 }
 
 bind() { echo "$1" >/sys/bus/auxiliary/drivers/rocev2_mlx5.rdma/bind; }
@@ -67,4 +67,106 @@ sum() { awk '{ sum += $1 } END { print sum + 0 }'; }
 # moderate CARD MODE...
 moderate() {
 	echo "${@:2}" >"/sys/bus/auxiliary/devices/$1/moderation"
+}
+
+rebuilds() { sed -n 's/^rebuilds //p' "/sys/kernel/debug/rocev2_mlx5/$1/rxqs"; }
+
+# --- traffic that goes on until something breaks; a test that uses it sets
+#     steady="$(dirname "$0")/steady"
+
+# start_traffic ARGS...: both ways; returns when it flows
+start_traffic() {
+	rm -f "$scratch/progress"
+	"$steady" --dev-a "$DEV_A" --dev-b "$DEV_B" --progress "$scratch/progress" "$@" >"$scratch/steady.log" 2>&1 &
+	traffic=$!
+	flows
+}
+
+messages() { echo $((10#$(cat "$scratch/progress" 2>/dev/null || echo 0))); }
+
+# More messages arrive, and right.
+flows() {
+	local goal=$(($(messages) + 100)) try
+
+	for try in {1..600}; do
+		[ "$(messages)" -lt $goal ] || return 0
+		kill -0 "$traffic" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "traffic stands still at $(messages) messages, wanted $goal:"
+	cat "$scratch/steady.log"
+	return 1
+}
+
+# It is stopped, and all that was begun is done.
+stop_traffic() {
+	kill -TERM "$traffic" && wait "$traffic" && return 0
+	cat "$scratch/steady.log"
+	return 1
+}
+
+traffic_works() { start_traffic && stop_traffic; }
+
+# ends_cleanly PATTERN...: it ends by itself, each request with a status; its report has lines like these
+ends_cleanly() {
+	local status pattern
+
+	wait "$traffic"
+	status=$?
+	cat "$scratch/steady.log"
+	[ $status = 3 ] || { echo "exit status $status"; return 1; }
+	for pattern in "$@"; do
+		grep -q "$pattern" "$scratch/steady.log" || { echo "no '$pattern'"; return 1; }
+	done
+}
+
+# --- page pools: of all that are closed from watch_pools on, the kernel tells how many pages are still out, once a
+#     second until there are none
+
+pools=/sys/kernel/tracing/instances/pools
+
+watch_pools() {
+	mkdir -p $pools && echo >$pools/trace && echo 1 >$pools/events/page_pool/page_pool_release/enable
+}
+
+# There are such pools, and all have their pages back.
+pools_are_closed() {
+	sed -n 's/.* page_pool=\([^ ]*\) inflight=\([-0-9]*\).*/\1 \2/p' $pools/trace | awk '
+		{ out[$1] = $2 }
+		END {
+			for (pool in out) { all++; if (out[pool]) { print "pool " pool ": " out[pool] " pages out"; some++ } }
+			print all + 0 " pools closed"
+			exit some || !all
+		}'
+}
+
+# --- two guests with a card each
+
+# setup_attached_guest PARAMETER...: this guest's end, all in the initial namespace. Sets $netdev, $device, $gid4 and
+# $gid
+setup_attached_guest() {
+	local here4=$IP4_A here6=$IP6_A
+
+	LINK_TYPE=rocev2 NS_A='' NS_B='' gid4=0000:0000:0000:0000:0000:ffff:0a47:0001
+	need_cards 1
+	case $ROLE in
+	a)	;;
+	b)	here4=$IP4_B here6=$IP6_B gid4=${gid4%1}2 ;;
+	*)	skip_all "needs two guests" ;;
+	esac
+	trap leave_attached_guest EXIT
+	load_module && load_cards 1 && load_attach "$@" || fail_all "cannot load mlx5_core and rocev2_mlx5"
+	netdev=$netdevs device=rv$ROLE
+	sysctl -qw "net.ipv6.conf.$netdev.accept_dad=0"
+	ip link set "$netdev" mtu "$MTU" && ip addr add "$here4/24" dev "$netdev" &&
+		ip addr add "$here6/64" dev "$netdev" nodad && ip link set "$netdev" up &&
+		patiently 20 has_carrier "" "$netdev" || fail_all "the card's netdev does not come up"
+	add_link "" "$device" "$LINK_TYPE" "$netdev" && eventually has_gids "$device" 3 || fail_all "there is no link"
+	gid=$(gid_indices "$device" "$gid4")
+	meet up || fail_all "the other guest is not there"
+}
+
+leave_attached_guest() {
+	tell left
+	rm -rf "$scratch"
 }

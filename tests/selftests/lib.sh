@@ -540,3 +540,26 @@ perftest() {
 	cat "$scratch/client.log"
 	[ $status = 0 ] && grep -Eq '^ *[0-9]+ +[0-9]+ +([0-9.]+|inf)' "$scratch/client.log"
 }
+
+# --- leaks
+
+# The kernel's unreclaimable memory, in KiB; frees that RCU still holds back are waited for.
+unreclaimable() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	sleep 1
+	awk '/^SUnreclaim:|^Percpu:|^VmallocUsed:/ { sum += $2 } END { print sum }' /proc/meminfo
+}
+
+# without_growth LIMIT_KIB COMMAND...: the first round warms up caches, the second may not grow
+without_growth() {
+	local limit=$1 before after
+
+	shift
+	"$@" || return 1
+	before=$(unreclaimable)
+	"$@" || return 1
+	after=$(unreclaimable)
+	echo "unreclaimable memory: $before KiB before, $after KiB after"
+	[ $((after - before)) -le "$limit" ]
+}

@@ -1,0 +1,133 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# Every fault of the card that the model can be asked for (connectx-model.1), under RC traffic both ways. Traffic goes
+# on, or ends with a clean error; no byte is wrong, the reason is counted or in the kernel's log, and the link works
+# again afterwards.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cards.sh"
+. "$(dirname "$0")/attach.sh"
+
+need dmesg
+steady="$(dirname "$0")/steady"
+setup_attached
+# the number of B's card is the last byte of its address
+number=$((16#$(on_b cat "/sys/class/net/$IF_B/address" | cut -d: -f6)))
+
+inject() { card "$number" fault "$@"; }
+
+# The receive queue of B that has had most packets, which is ours, or its completion queue: rq, cq
+busiest() {
+	card "$number" status | grep -o '"rqs":\[[^]]*\]' | grep -o '{[^}]*}' |
+		sed 's/.*"cq":\([0-9]*\),.*"number":\([0-9]*\),.*"packets":\([0-9]*\),.*/\3 \2 \1/' | sort -rn |
+		awk -v which="$1" 'NR == 1 { print which == "rq" ? $2 : $3 }'
+}
+
+# An ACK time-out of a second: what is mended within eight of them costs time alone.
+patient="--timeout 18"
+
+# made_anew COLUMN FAULT...: our queues are, for that reason, and traffic goes on
+made_anew() {
+	local column=$1 before reason
+
+	shift
+	start_traffic $patient || return
+	before=$(rebuilds "$CARD_B") reason=$(rxqs "$CARD_B" "$column" | sum)
+	inject "$@" || return
+	patiently 20 rebuilt_since "$before" || { echo "no rebuild since $before"; return 1; }
+	reason=$(($(rxqs "$CARD_B" "$column" | sum) - reason))
+	echo "$column: $reason more"
+	[ $reason -gt 0 ] && flows && stop_traffic
+}
+rebuilt_since() { [ "$(rebuilds "$CARD_B")" -gt "$1" ]; }
+
+rq_error() { made_anew drop_error rq-error "$(busiest rq)"; }
+cq_error() { made_anew cq_errors cq-error "$(busiest cq)"; }
+
+# The next interrupt may be one that tells of what somebody else's soon tells, too: until it was ours, and nobody's.
+lost_interrupt() {
+	local try
+
+	start_traffic $patient || return
+	for try in {1..30}; do
+		inject lost-interrupt && flows || return
+		[ "$(rxqs "$CARD_B" lost_interrupts | sum)" = 0 ] || break
+	done
+	echo "seen after $try lost interrupts"
+	[ "$(rxqs "$CARD_B" lost_interrupts | sum)" -gt 0 ] && flows && stop_traffic
+}
+
+link_is_down() { rdma link show "$1/1" | grep -q 'state DOWN'; }
+
+link_flap() {
+	start_traffic $patient || return
+	inject link-down && eventually link_is_down "$DEV_B" || return
+	sleep 1
+	inject link-up && eventually link_is_active "$DEV_B" && flows && stop_traffic
+}
+
+link_down_for_long() {
+	local before
+
+	start_traffic || return
+	before=$(counter "$DEV_A" req_retries_exceeded)
+	inject link-down && ends_cleanly '^A: .*transport retry counter exceeded' &&
+		[ "$(counter "$DEV_A" req_retries_exceeded)" -gt "$before" ] &&
+		inject link-up && eventually link_is_active "$DEV_B" && traffic_works
+}
+
+said() { dmesg | grep -i "mlx5_core.*$1"; }
+
+# mlx5_core waits a minute for each command, in a sleep that the kernel takes for a hang after 20 s.
+command_timeout() {
+	local patience
+
+	patience=$(cat /proc/sys/kernel/hung_task_timeout_secs)
+	echo 0 >/proc/sys/kernel/hung_task_timeout_secs
+	moderate "$CARD_B" fixed 16 16 && start_traffic $patient && dmesg -C || return
+	inject command-timeout || return
+	moderate "$CARD_B" fixed 8 8
+	echo "$patience" >/proc/sys/kernel/hung_task_timeout_secs
+	said 'timeout' && flows && moderate "$CARD_B" dim && flows && stop_traffic
+}
+
+# The driver finds the card ill, takes it down and brings it up again.
+health() {
+	dmesg -C
+	start_traffic && inject health && ends_cleanly '^A: .*transport retry counter exceeded' || return
+	patiently 120 said 'recovery' || return
+	patiently 120 link_on "$NS_B" "$IF_B" && add_link_b || return
+	CARD_B=$(attached "$IF_B")
+	traffic_works
+}
+
+card_is_gone() {
+	! on_b test -e "/sys/class/net/$IF_B" && ! test -e "/sys/kernel/debug/rocev2_mlx5/$CARD_B" &&
+		! rdma link show "$DEV_B/1" 2>/dev/null
+}
+
+removal() {
+	start_traffic && card "$number" remove &&
+		ends_cleanly '^A: .*transport retry counter exceeded' '^B: .*device gone' &&
+		patiently 60 card_is_gone && rdma link show "$DEV_A/1"
+}
+
+# With the card that is left.
+loaded_again() {
+	rmmod rocev2_mlx5 && rmmod mlx5_core && load_cards 1 && load_attach || return
+	ip link set "$netdevs" up && eventually link_on "" "$netdevs"
+}
+
+plan 10
+check "traffic both ways, every byte verified" traffic_works
+check "receive queue in error: made anew, traffic goes on" rq_error
+check "completion queue in error: made anew, traffic goes on" cq_error
+check "lost interrupts: found, traffic goes on" lost_interrupt
+check "link down for a second: traffic goes on" link_flap
+check "link down for longer: a clean error, then traffic again" link_down_for_long
+check "a command times out: traffic goes on" command_timeout
+check "the card's health: a clean error, recovery, then traffic again" health
+check "surprise removal: a clean error, and nothing of it is left" removal
+check "the modules unloaded, and loaded with the card that is left" loaded_again
+finish
