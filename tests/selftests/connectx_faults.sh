@@ -96,7 +96,7 @@ command_timeout() {
 health() {
 	dmesg -C
 	start_traffic && inject health && ends_cleanly '^A: .*transport retry counter exceeded' || return
-	patiently 120 said 'recovery' || return
+	patiently 120 said 'recovery succeeded' || return
 	patiently 120 link_on "$NS_B" "$IF_B" && add_link_b || return
 	CARD_B=$(attached "$IF_B")
 	traffic_works

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Receive queues of a ConnectX function: an RQ, a CQ and a NAPI context each, on a completion vector
- * of their own as far as these go. A buffer is a page (of some order) of a page pool, mapped for DMA
- * once:
+ * Receive queues of a ConnectX function: an RQ, a CQ and a NAPI context each, on a completion
+ * vector of their own as far as these go. A buffer is a page (of some order) of a page pool, mapped
+ * for DMA once:
  *
  *	| struct rocev2_rx_buf, headroom | Ethernet frame as the card wrote it ... |
  *
@@ -568,8 +568,8 @@ void rocev2_mlx5_rxqs_close(struct rocev2_mlx5 *attach)
  * @attach: the function
  *
  * Called every second or so. A completion that is still there the next time, with no poll under
- * way, has waited a thousand times longer than moderation lets it: its interrupt got lost, and there
- * will be none any more, since the card sends the next one once the queue is armed again.
+ * way, has waited far longer than moderation lets it: its interrupt got lost, and there will be
+ * none any more, since the card sends the next one once the queue is armed again.
  *
  * Context: process, hw_lock.
  */
