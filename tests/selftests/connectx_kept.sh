@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-# Packets that QPs keep, since others before them are missing, keep no page of a receive ring: the queues are made anew
-# while both ends wait, and the page pools end at once. Every byte is verified.
+# Packets that QPs keep, since others before them are missing or their memory is, keep no page of a receive ring: the
+# queues are made anew while both ends wait, and the page pools end at once. Every byte is verified.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cards.sh"
@@ -47,8 +47,20 @@ nothing_copied_in_order() {
 	traffic_works && echo "$before copied before, $(copied) after" && [ "$(copied)" = "$before" ]
 }
 
-plan 6
+# Datagrams and UC wait at the head of their QP until their memory is there.
+waiting_for_memory() {
+	local before
+
+	before=$(copied)
+	"$(dirname "$0")/odp" --dev-a "$DEV_A" --dev-b "$DEV_B" --netns-a "$NS_A" --netns-b "$NS_B" \
+		--filter cold.ud,cold.uc || return
+	echo "$(($(copied) - before)) packets copied"
+	[ "$(copied)" -gt "$before" ]
+}
+
+plan 7
 check "in order, nothing is copied" nothing_copied_in_order
+check "packets that wait for memory are copied, none is lost" waiting_for_memory
 # four seconds of patience, eight times
 check "traffic" start_traffic --timeout 20
 for round in 1 2 3; do
