@@ -137,7 +137,7 @@ fs::path BuildModule(const fs::path &checkout, const Kernel &kernel, const std::
     return module;
 }
 
-fs::path BuildSelftests(const fs::path &checkout, const Root &root, bool programs)
+fs::path BuildSelftests(const fs::path &checkout, const Root &root, const std::string &programs)
 {
     const fs::path source = checkout / "tests/selftests";
     const std::string where = root.path == "/" ? "host" : root.suite;
@@ -147,9 +147,11 @@ fs::path BuildSelftests(const fs::path &checkout, const Root &root, bool program
 
     fs::create_directories(stage);
     Command make{{"make", "-C", InRoot(root, checkout, source), "OUTPUT=" + InRoot(root, checkout, stage).string(),
-                  "BUILD=" + InRoot(root, checkout, build / "cmake").string(), fmt::format("JOBS={}", Processors()), programs ? "stage" : "scripts"}};
+                  "BUILD=" + InRoot(root, checkout, build / "cmake").string(), fmt::format("JOBS={}", Processors()),
+                  "PROGRAMS=" + programs, programs == kNoPrograms ? "scripts" : "stage"}};
     make.jail = JailWithCheckout(root, checkout, {});
-    RunStep(make, fmt::format("{} in the {} root", programs ? "building the test programs" : "laying out the scripts", where), log);
+    const char *what = programs == kNoPrograms ? "laying out the scripts" : "building the test programs";
+    RunStep(make, fmt::format("{} in the {} root", what, where), log);
     return stage;
 }
 

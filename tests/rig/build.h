@@ -16,9 +16,12 @@ fs::path TestModules(const fs::path &module);
 /* Arguments of a build with W=1 and sparse. */
 std::vector<std::string> StrictArguments(const fs::path &checkout, const Root &root);
 
-/* The directory with all selftests: the scripts, and the programs (unless none are
- * wanted) built in the root they will run in. */
-fs::path BuildSelftests(const fs::path &checkout, const Root &root, bool programs = true);
+/* The directory with all selftests: the scripts, and the programs, built in the root they will run in: all of them,
+ * none (which saves minutes), or that one alone. */
+fs::path BuildSelftests(const fs::path &checkout, const Root &root, const std::string &programs);
+
+inline const std::string kAllPrograms = "all";
+inline const std::string kNoPrograms;
 
 /* Where builds go: below the checkout, ignored by git. */
 fs::path BuildDirectory(const fs::path &checkout);

@@ -18,9 +18,11 @@ fs::path LogFile(const fs::path &checkout)
 
 } // namespace
 
-fs::path ConfigureModel(const fs::path &checkout)
+fs::path ConfigureModel(const fs::path &checkout, ModelBuild how)
 {
-    const fs::path build = BuildDirectory(checkout) / "connectx-model";
+    const bool sanitized = how == ModelBuild::kSanitized;
+    const fs::path build = BuildDirectory(checkout) / (sanitized ? "connectx-model" : "connectx-model-plain");
+    const char *on = sanitized ? "ON" : "OFF";
 
     NeedRoot(); /* the header of the kernel source comes by way of a Debian root */
     NeedPackages({"g++", "cmake", "make", "pkg-config", "libcli11-dev", "libfmt-dev", "libgtest-dev", "libpcap-dev",
@@ -30,14 +32,15 @@ fs::path ConfigureModel(const fs::path &checkout)
      * version.
      */
     RunStep({{"cmake", "-S", checkout / "tools/connectx-model", "-B", build, "-UMLX5_IFC",
-              fmt::format("-DKERNEL_HEADERS={}", UmlSource(checkout).string()), "-DSANITIZE=ON"}},
+              fmt::format("-DKERNEL_HEADERS={}", UmlSource(checkout).string()),
+              fmt::format("-DSANITIZE={}", on), fmt::format("-DTESTS={}", on)}},
             "configuring connectx-model", LogFile(checkout));
     return build;
 }
 
-fs::path BuildModel(const fs::path &checkout)
+fs::path BuildModel(const fs::path &checkout, ModelBuild how)
 {
-    const fs::path build = ConfigureModel(checkout);
+    const fs::path build = ConfigureModel(checkout, how);
 
     RunStep({{"cmake", "--build", build, "--target", "connectx-model", "-j", std::to_string(Processors())}},
             "building connectx-model", LogFile(checkout));

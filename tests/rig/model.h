@@ -6,13 +6,15 @@
 
 namespace rig {
 
-/*
- * Its build directory, configured with the sanitizers: what a guest's driver makes it do wrong is to be seen.
- * Needs root.
- */
-fs::path ConfigureModel(const fs::path &checkout);
+enum class ModelBuild {
+    kSanitized,	/* what a guest's driver makes it do wrong is to be seen */
+    kPlain,	/* what it costs is to be seen: for measurements. Without its unit tests */
+};
+
+/* Its build directory, configured. Needs root. */
+fs::path ConfigureModel(const fs::path &checkout, ModelBuild how = ModelBuild::kSanitized);
 
 /* The program. */
-fs::path BuildModel(const fs::path &checkout);
+fs::path BuildModel(const fs::path &checkout, ModelBuild how = ModelBuild::kSanitized);
 
 } // namespace rig

@@ -39,12 +39,13 @@ struct Prepared {
     fs::path model;	/* of a card; empty: no guest has one */
 };
 
-Prepared Prepare(const RunOptions &options, const Kernel &kernel, bool programs, bool cards)
+Prepared Prepare(const RunOptions &options, const Kernel &kernel, const std::string &programs, bool cards,
+                 ModelBuild model = ModelBuild::kSanitized)
 {
     Prepared prepared{kernel, {}, BuildSelftests(options.checkout, kernel.root, programs), {}};
 
     if (cards)
-        prepared.model = BuildModel(options.checkout);
+        prepared.model = BuildModel(options.checkout, model);
     if (options.link_type == "rocev2")
         prepared.module =
             BuildModule(options.checkout, kernel,
@@ -149,6 +150,7 @@ struct Job {
 struct JobResult {
     std::vector<Outcome> guests;
     std::vector<CardTrouble> cards;
+    fs::path exchange;	/* if there were cards: see cards.h */
 
     /* One line for a failed run; empty if guests and cards worked, whatever status the script had. */
     std::string Trouble() const
@@ -211,6 +213,10 @@ Job JobOf(const Prepared &prepared, const RunOptions &options, const Test &test)
             .cards = test.cards,
             .guests = test.guests,
             .timeout = Stretched(prepared.kernel, options, test.timeout)};
+/* How many processes of the host wanted a processor over the last minute. */
+double LoadAverage()
+{
+    return std::stod(ReadFile("/proc/loadavg"));
 }
 
 /* Cards, then guests, all at once; `on_output` is told the guest's number, too, and is called by a thread for each. */
@@ -264,8 +270,10 @@ JobResult RunJob(const Prepared &prepared, const RunOptions &options, const Job 
         for (auto &other : others)
             other.get();
     }
-    if (cards)
+    if (cards) {
+        result.exchange = cards->Exchange();
         result.cards = cards->Stop();
+    }
     return result;
 }
 
@@ -430,7 +438,7 @@ Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vect
         return std::regex_search(ReadFile(options.checkout / "tests/selftests" / test.name), kStartsProgram);
     });
     const bool cards = std::ranges::any_of(tests, [](const Test &test) { return test.cards > 0; });
-    const Prepared prepared = Prepare(options, kernel, programs, cards);
+    const Prepared prepared = Prepare(options, kernel, programs ? kAllPrograms : kNoPrograms, cards);
     const bool live = options.jobs <= 1;
     Printer printer;
     Totals totals;
@@ -465,7 +473,7 @@ Totals RunTests(const RunOptions &options, const Kernel &kernel, const std::vect
 
 int RunCommand(const RunOptions &options, const Kernel &kernel, const HandRun &run)
 {
-    const Prepared prepared = Prepare(options, kernel, false, run.cards > 0);
+    const Prepared prepared = Prepare(options, kernel, kNoPrograms, run.cards > 0);
     const Job job{.name = "command",
                   .body = "(\n" + run.command + "\n)",
                   .cards = run.cards,
@@ -484,10 +492,30 @@ int RunCommand(const RunOptions &options, const Kernel &kernel, const HandRun &r
     return result.Status();
 }
 
+BenchResult RunBench(const RunOptions &options, const Kernel &kernel, const Bench &bench)
+{
+    const Prepared prepared = Prepare(options, kernel, bench.program, true, ModelBuild::kPlain);
+    const Job job{.name = "bench",
+                  .body = bench.command,
+                  .cards = bench.cards,
+                  .timeout = Stretched(kernel, options, bench.timeout)};
+    BenchResult measured{.text = {}, .load_before = LoadAverage()};
+    const JobResult result = RunJob(prepared, options, job, [](unsigned, const std::string &line) { Say(line); });
+    const std::string trouble = result.Trouble();
+
+    measured.load_after = LoadAverage();
+    if (!trouble.empty() || result.Status() != 0)
+        Fail("the measurement failed: {}\n{}",
+             trouble.empty() ? fmt::format("exit status {}", result.Status()) : trouble,
+             fmt::join(result.Logs(), "\n"));
+    measured.text = ReadFile(result.exchange / bench.result);
+    return measured;
+}
+
 int RunDemo(const RunOptions &options, const Kernel &kernel)
 {
     constexpr auto kPatience = std::chrono::seconds(300);
-    const Prepared prepared = Prepare(options, kernel, false, false);
+    const Prepared prepared = Prepare(options, kernel, kNoPrograms, false);
     Printer printer;
     Boot boot = MakeBoot(prepared, options, "demo", "./demo.sh");
 
@@ -509,7 +537,7 @@ int RunDemo(const RunOptions &options, const Kernel &kernel)
 int RunTestAsDemo(const RunOptions &options, const Kernel &kernel, const Test &test)
 {
     constexpr std::string_view kComment = "# ";
-    const Prepared prepared = Prepare(options, kernel, false, test.cards > 0);
+    const Prepared prepared = Prepare(options, kernel, kNoPrograms, test.cards > 0);
     const Job job = JobOf(prepared, options, test);
     Printer printer;
 

@@ -61,6 +61,24 @@ struct HandRun {
 /* Run it, its output on stdout; its exit status. */
 int RunCommand(const RunOptions &options, const Kernel &kernel, const HandRun &run);
 
+/* What measures: a command for one guest that writes a file into the exchange directory of its cards. */
+struct Bench {
+    std::string program;	/* of the selftests: what the command starts */
+    std::string command;
+    std::string result;		/* the name of that file */
+    unsigned cards = 0;		/* built without sanitizers */
+    std::chrono::seconds timeout{0};
+};
+
+struct BenchResult {
+    std::string text;		/* of the file */
+    double load_before = 0;	/* of the host, over a minute */
+    double load_after = 0;
+};
+
+/* Run it, its output on stderr. */
+BenchResult RunBench(const RunOptions &options, const Kernel &kernel, const Bench &bench);
+
 /* The demonstration: two linked devices, ib_write_bw between two namespaces. */
 int RunDemo(const RunOptions &options, const Kernel &kernel);
 
