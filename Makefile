@@ -11,7 +11,7 @@ KARGS ?=
 RIG ?= qemu
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 
-.PHONY: all help modules install demo demo-connectx check check-debug check-connectx unit style clean clean-modules
+.PHONY: all help modules install demo demo-connectx check check-debug check-connectx bench-moderation unit style clean clean-modules
 
 all: modules
 
@@ -26,6 +26,7 @@ help:
 	@echo 'check-debug  all selftests on kernels with KASAN and UBSAN, and with lockdep and kmemleak; check runs a few of'
 	@echo '         them on the first'
 	@echo 'check-connectx  all selftests with modelled ConnectX cards, on all kernels; check runs the short ones on Debian kernels'
+	@echo 'bench-moderation  measure the modes of moderation of the native ConnectX attach: Documentation/moderation.md'
 	@echo 'unit     the unit tests alone: protocol, connectx-model; root, for the second: it is compiled'
 	@echo '         against the cached kernel source (downloaded the first time)'
 	@echo 'style    checkpatch, sparse and W=1 builds for each kernel'
@@ -58,6 +59,10 @@ check-debug:
 
 check-connectx:
 	@tests/rig/start check-connectx --jobs $(JOBS)
+
+# The tables, moderation.json and moderation.svg in Documentation
+bench-moderation:
+	@tests/rig/start bench-moderation
 
 unit style:
 	@tests/rig/start $@

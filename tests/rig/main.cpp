@@ -6,6 +6,7 @@
 #include "build.h"
 #include "host.h"
 #include "log.h"
+#include "moderation.h"
 #include "style.h"
 #include "suite.h"
 
@@ -30,6 +31,7 @@ struct Arguments {
     bool list = false;
     HandRun by_hand;
     int timeout = 120;
+    ModerationBench moderation;
 };
 
 Kernel ChosenKernel(const Arguments &arguments)
@@ -245,6 +247,15 @@ int CheckConnectx(const Arguments &arguments)
     return Verdict(totals);
 }
 
+int BenchModeration(Arguments arguments)
+{
+    NeedRoot();
+    Note("caching in {}", CacheDirectory().string());
+    if (arguments.moderation.directory.empty())
+        arguments.moderation.directory = arguments.run.checkout / "Documentation";
+    return MeasureModeration(arguments.run, UmlKernel(arguments.run.checkout, "connectx"), arguments.moderation);
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -315,6 +326,22 @@ int main(int argc, char **argv)
         ->check(CLI::Range(1, 64))
         ->capture_default_str();
     add_stretch(check_connectx);
+    CLI::App *bench =
+        app.add_subcommand("bench-moderation", "measure the modes of moderation of the native ConnectX attach");
+    bench->add_option("--rounds", arguments.moderation.rounds, "how often each is measured")
+        ->check(CLI::Range(1, 99))
+        ->capture_default_str();
+    bench->add_option("--seconds", arguments.moderation.seconds, "how long a measurement takes")
+        ->check(CLI::Range(0.01, 60.0))
+        ->capture_default_str();
+    bench->add_option("--warm-up", arguments.moderation.warm_up, "seconds of the same load before it")
+        ->check(CLI::Range(0.0, 60.0))
+        ->capture_default_str();
+    bench->add_option("--seed", arguments.moderation.seed, "of messages and order (default: a new one)");
+    bench->add_option("--output", arguments.moderation.directory,
+                      "directory with a moderation.md for the tables; .json and .svg go there, too (default: Documentation)")
+        ->check(CLI::ExistingDirectory);
+    add_stretch(bench);
     CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");
     CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files and of connectx-model");
 
@@ -333,6 +360,8 @@ int main(int argc, char **argv)
             return CheckDebug(arguments);
         if (check_connectx->parsed())
             return CheckConnectx(arguments);
+        if (bench->parsed())
+            return BenchModeration(arguments);
         if (style->parsed())
             return Style(arguments);
         if (unit->parsed())

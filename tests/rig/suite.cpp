@@ -213,6 +213,8 @@ Job JobOf(const Prepared &prepared, const RunOptions &options, const Test &test)
             .cards = test.cards,
             .guests = test.guests,
             .timeout = Stretched(prepared.kernel, options, test.timeout)};
+}
+
 /* How many processes of the host wanted a processor over the last minute. */
 double LoadAverage()
 {
