@@ -139,34 +139,3 @@ pools_are_closed() {
 			exit some || !all
 		}'
 }
-
-# --- two guests with a card each
-
-# setup_attached_guest PARAMETER...: this guest's end, all in the initial namespace. Sets $netdev, $device, $gid4 and
-# $gid
-setup_attached_guest() {
-	local here4=$IP4_A here6=$IP6_A
-
-	LINK_TYPE=rocev2 NS_A='' NS_B='' gid4=0000:0000:0000:0000:0000:ffff:0a47:0001
-	need_cards 1
-	case $ROLE in
-	a)	;;
-	b)	here4=$IP4_B here6=$IP6_B gid4=${gid4%1}2 ;;
-	*)	skip_all "needs two guests" ;;
-	esac
-	trap leave_attached_guest EXIT
-	load_module && load_cards 1 && load_attach "$@" || fail_all "cannot load mlx5_core and rocev2_mlx5"
-	netdev=$netdevs device=rv$ROLE
-	sysctl -qw "net.ipv6.conf.$netdev.accept_dad=0"
-	ip link set "$netdev" mtu "$MTU" && ip addr add "$here4/24" dev "$netdev" &&
-		ip addr add "$here6/64" dev "$netdev" nodad && ip link set "$netdev" up &&
-		patiently 20 has_carrier "" "$netdev" || fail_all "the card's netdev does not come up"
-	add_link "" "$device" "$LINK_TYPE" "$netdev" && eventually has_gids "$device" 3 || fail_all "there is no link"
-	gid=$(gid_indices "$device" "$gid4")
-	meet up || fail_all "the other guest is not there"
-}
-
-leave_attached_guest() {
-	tell left
-	rm -rf "$scratch"
-}

@@ -8,10 +8,15 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cards.sh"
 . "$(dirname "$0")/attach.sh"
+. "$(dirname "$0")/pair.sh"
 
 need ib_write_bw ss
 [ -d /sys/kernel/tracing/events/skb ] || skip_all "this kernel has no tracepoints of skbs"
-setup_attached_guest
+need_cards 1
+trap leave EXIT
+load_module && bring_up && attach_natively || fail_all "cannot attach to the card"
+gid=$(gid_indices "$device" "$gid4")
+meet up || fail_all "the other guest is not there"
 
 # What is counted, each in a trace buffer of its own: it counts also what it has no room for.
 tracing=/sys/kernel/tracing/instances
@@ -68,7 +73,7 @@ without_skbs() {
 
 # The ring is full of buffers by then: pages that the system is asked for are few.
 by_the_netdev() {
-	rmmod rocev2_mlx5 && rdma link add "$device" type rocev2 netdev "$netdev" && eventually has_gids "$device" 3 || return
+	rmmod rocev2_mlx5 && function= && rdma link add "$device" type rocev2 netdev "$netdev" && eventually has_gids "$device" 3 || return
 	gid=$(gid_indices "$device" "$gid4")
 	meet by_netdev && measured 18702 || return
 	[ "$ROLE" = a ] || [ "$freed" -ge "$packets" ]

@@ -40,7 +40,7 @@ comment() {
 }
 
 # The devices' counters that are not 0.
-counted() {
+all_counted() {
 	local dev
 
 	for dev in ${DEV_A:-} ${DEV_B:-}; do
@@ -61,7 +61,7 @@ check() {
 		return 0
 	fi
 	failures=$((failures + 1))
-	{ cat "$scratch/check.log"; echo "$* returned $status"; counted; } | comment
+	{ cat "$scratch/check.log"; echo "$* returned $status"; all_counted; } | comment
 	echo "not ok $results $name"
 	return 1
 }
