@@ -93,23 +93,30 @@ meet() {
 # across PORT PROGRAM ARGS...: guest $SERVER, or b, runs it as a server that listens on that TCP port, the other guest
 # with the server's address ($ADDRESS, or IPv4) behind; each fails by its own status
 across() {
-	local port=$1 server=${SERVER:-b} address=$IP4_B pid status
+	local port=$1 server=${SERVER:-b} address=$IP4_B other=a pid status
 
 	shift
 	[ "$server" = b ] || address=$IP4_A
+	[ "$ROLE" = b ] || other=b
 	crossings=$((crossings + 1))
 	if [ "$ROLE" = "$server" ]; then
 		timeout 360 "$@" &
 		pid=$!
 		patiently 60 listens "" "$port"
 		tell "listens.$crossings"
-		wait $pid
-		status=$?
 	else
 		hear "listens.$crossings"
-		timeout 240 "$@" "${ADDRESS:-$address}"
-		status=$?
+		timeout 240 "$@" "${ADDRESS:-$address}" &
+		pid=$!
 	fi
+	# programs that poll do not always notice that their peer has given up
+	while kill -0 $pid 2>/dev/null && [ ! -e "$exchange/$other.failed.$crossings" ]; do
+		sleep 0.5
+	done
+	[ ! -e "$exchange/$other.failed.$crossings" ] || kill $pid 2>/dev/null
+	wait $pid
+	status=$?
+	[ $status = 0 ] || tell "failed.$crossings"
 	tell "done.$crossings"
 	hear "done.$crossings" || { echo "the other guest has left"; return 1; }
 	return $status

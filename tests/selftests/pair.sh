@@ -109,7 +109,7 @@ crossing() {
 	[ -n "$measured" ]
 }
 
-# measure PACKETS NAME RESULT PROGRAM ARGS...: a result, and the client's guest tells what it has measured; PORT is taken
+# measure PACKETS NAME RESULT PROGRAM ARGS...: a result, and the client's guest tells what it has measured; takes PORT
 measure() {
 	measured=
 	check "$2" by_our_queues "$1" crossing "${@:3}" && [ -n "$measured" ] && echo "# $2: $measured"
