@@ -304,13 +304,33 @@ void run_rnr_exceeded(Bed &bed, GidKind kind)
 void run_ack_timeout(Bed &bed, GidKind kind)
 {
     Bench b(bed, kind, {.timeout = 10, .retry_cnt = 2}); // 4.2 ms
+    const auto start = Clock::now();
     b.post(1, IBV_WR_RDMA_WRITE, 0, 64);
     for (int i = 0; i < 3; i++)
         expect_requests(b, device_psn, 1);
     b.expect_wc(b.cq.get(), IBV_WC_RETRY_EXC_ERR, 1);
+    // then twice and four times as long
+    const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+    require(took >= milliseconds(7 * 4), "gave up after {} ms", took.count());
     b.expect_state(IBV_QPS_ERR);
     b.expect_silence("the last retry", milliseconds(50));
     b.expect_counters({{"local_ack_timeout_err", 3}, {"req_retries_exceeded", 1}});
+}
+
+// A peer that is only slow gets one packet again, not all that it has in front of it.
+void run_slow_ack(Bed &bed, GidKind kind)
+{
+    Bench b(bed, kind, {.timeout = 16}); // 268 ms, then 537
+    for (std::uint64_t id = 1; id <= 8; id++)
+        b.post(id, IBV_WR_RDMA_WRITE, 0, 64);
+    expect_requests(b, device_psn, 8);
+    expect_requests(b, device_psn, 1);
+    b.expect_silence("the question");
+    b.send(b.ack(psn_add(device_psn, 7), 0x1f, 8));
+    for (std::uint64_t id = 1; id <= 8; id++)
+        b.expect_wc(b.cq.get(), IBV_WC_SUCCESS, id);
+    b.expect_silence("the answer");
+    b.expect_counters({{"local_ack_timeout_err", 1}});
 }
 
 void run_coalesced_ack(Bed &bed, GidKind kind)
@@ -526,6 +546,7 @@ void add_requester_cases(Ktap &ktap, Bed &bed, GidKind kind)
     add("req:rnr_each_timer", run_rnr_timers);
     add("req:rnr_exceeded", run_rnr_exceeded);
     add("req:ack_timeout", run_ack_timeout);
+    add("req:slow_ack", run_slow_ack);
     add("req:credits", run_credits);
     add("req:coalesced_ack", run_coalesced_ack);
     add("req:read_responses", run_read_responses);

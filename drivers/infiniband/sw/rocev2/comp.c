@@ -18,6 +18,7 @@
  * measure scheduling, not loss.
  */
 #define MIN_ACK_TIMEOUT_NS	(2 * NSEC_PER_MSEC)
+#define MAX_ACK_BACKOFF		2
 
 /*
  * The peer's RNR timer is a minimum (9.7.5.2.8). One of 10 us would have both ends in
@@ -526,9 +527,15 @@ enum rocev2_rx_verdict rocev2_comp_response(struct rocev2_qp *qp, struct rocev2_
 
 /* --- time --- */
 
+/*
+ * Between the QP's timeout and four times as much (9.7.6.1.3): longer each time that
+ * nothing has come of it. The peer may be slow.
+ */
 static u64 ack_timeout_ns(const struct rocev2_qp *qp)
 {
-	return max_t(u64, rocev2_ack_timeout_ns(qp->attr.timeout), MIN_ACK_TIMEOUT_NS);
+	u64 timeout = max_t(u64, rocev2_ack_timeout_ns(qp->attr.timeout), MIN_ACK_TIMEOUT_NS);
+
+	return timeout << min(qp->attr.retry_cnt - qp->req.retry_left, MAX_ACK_BACKOFF);
 }
 
 void rocev2_comp_timers(struct rocev2_qp *qp)
@@ -547,6 +554,11 @@ void rocev2_comp_timers(struct rocev2_qp *qp)
 		   !ktime_before(now, req->ack_deadline)) {
 		/* a response that was asked for again may be asked for once more */
 		req->gap = false;
+		/*
+		 * The peer may only be slow. With all of it again and again, in front of what is
+		 * new, it would get slower yet: ask with one packet what it has.
+		 */
+		req->window = 1;
 		retry(qp, ROCEV2_CNT_LOCAL_ACK_TIMEOUT);
 	}
 }

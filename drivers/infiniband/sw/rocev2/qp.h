@@ -183,7 +183,8 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @next_psn: PSN the next new message starts with
  * @max_psn: one behind the last PSN ever sent
  * @una_psn: oldest PSN not acknowledged
- * @window: packets that may be unacknowledged: ROCEV2_WINDOW, fewer after an RNR NAK
+ * @window: packets that may be unacknowledged: ROCEV2_WINDOW, fewer after an RNR NAK or
+ *	a time-out
  * @rd_outstanding: READs and atomics sent and not answered
  * @max_rd_atomic: how many may be
  * @retry_left: retransmissions before the peer counts as unreachable
