@@ -27,12 +27,12 @@ rebuilt_since() { [ "$(rebuilds "$CARD_B")" -gt "$1" ]; }
 
 copied() { echo $(($(counter "$DEV_A" rx_copied) + $(counter "$DEV_B" rx_copied))); }
 
-# Packets get lost; then all do, and both ends stay as they are; then B's queues are made anew.
+# Some packets get lost; then all do, and both ends stay as they are; then B's queues are made anew.
 kept_while_made_anew() {
 	local before copies
 
 	copies=$(copied) before=$(rebuilds "$CARD_B")
-	lose 20 && flows && lose 100 && sleep 0.3 && watch_pools || return
+	lose 5 && flows && lose 100 && sleep 0.3 && watch_pools || return
 	card "$number" fault rq-error && patiently 10 rebuilt_since "$before" || return
 	patiently 5 pools_are_closed || { pools_are_closed; return 1; }
 	copies=$(($(copied) - copies))
