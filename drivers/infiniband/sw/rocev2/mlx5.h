@@ -58,7 +58,7 @@ struct rocev2_mlx5_stats {
 	u64	drop_not_ours;		/* no RoCE v2 for an address of a link */
 	u64	drop_error;		/* a completion in error */
 	u64	cq_errors;		/* it overran, or could not be written; any context */
-	u64	lost_interrupts;	/* packets were there, and no interrupt; work queue */
+	u64	lost_interrupts;	/* entries are there, and no interrupt; work queue */
 	u64	profile_changes;	/* of DIM, work queue */
 };
 

@@ -564,12 +564,13 @@ void rocev2_mlx5_rxqs_close(struct rocev2_mlx5 *attach)
 }
 
 /**
- * rocev2_mlx5_rxqs_watch() - make queues anew whose interrupts get lost
+ * rocev2_mlx5_rxqs_watch() - count queues whose interrupts get lost
  * @attach: the function
  *
  * Called every second or so. A completion that is still there the next time, with no poll under
- * way, has waited far longer than moderation lets it: its interrupt got lost, and there will be
- * none any more, since the card sends the next one once the queue is armed again.
+ * way, has waited far longer than moderation lets it: its interrupt got lost. There will be none any
+ * more, for anybody on that vector: the card sends the next one once mlx5_core has seen this one and
+ * armed its event queue again, which we have no way to.
  *
  * Context: process, hw_lock.
  */
@@ -587,9 +588,7 @@ void rocev2_mlx5_rxqs_watch(struct rocev2_mlx5 *attach)
 		if (test_bit(NAPI_STATE_SCHED, &rxq->napi.state) || !cq_next(rxq))
 			continue;
 		rxq->unseen = ci;
-		if (before != ci)
-			continue;
-		rxq->stats.lost_interrupts++;
-		rocev2_mlx5_rebuild(attach);
+		if (before == ci)
+			rxq->stats.lost_interrupts++;
 	}
 }
