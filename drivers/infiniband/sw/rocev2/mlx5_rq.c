@@ -568,9 +568,9 @@ void rocev2_mlx5_rxqs_close(struct rocev2_mlx5 *attach)
  * @attach: the function
  *
  * Called every second or so. A completion that is still there the next time, with no poll under
- * way, has waited far longer than moderation lets it: its interrupt got lost. There will be none any
- * more, for anybody on that vector: the card sends the next one once mlx5_core has seen this one and
- * armed its event queue again, which we have no way to.
+ * way, has waited far longer than moderation lets it: its interrupt got lost. There will be none
+ * any more, for anybody on that vector: the card sends the next one once mlx5_core has seen this
+ * one and armed its event queue again, which we have no way to.
  *
  * Context: process, hw_lock.
  */
