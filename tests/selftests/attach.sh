@@ -76,6 +76,8 @@ rebuilds() { sed -n 's/^rebuilds //p' "/sys/kernel/debug/rocev2_mlx5/$1/rxqs"; }
 
 # start_traffic ARGS...: both ways; returns when it flows
 start_traffic() {
+	# one that a failed check has left
+	[ -z "$traffic" ] || kill -9 "$traffic" 2>/dev/null
 	rm -f "$scratch/progress"
 	"$steady" --dev-a "$DEV_A" --dev-b "$DEV_B" --progress "$scratch/progress" "$@" >"$scratch/steady.log" 2>&1 &
 	traffic=$!
