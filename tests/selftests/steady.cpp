@@ -273,6 +273,12 @@ private:
     int fd_;
 };
 
+// Nothing is to come any more. Whose peer's device is gone goes on until a request tells it.
+bool done(const End &end, const End &peer)
+{
+    return end.gone() || (end.idle() && (stop || end.failed() || !peer.gone()));
+}
+
 int run(const Options &options, const std::string &progress_file, std::chrono::seconds stall)
 {
     Sides sides = open_sides(options);
@@ -297,10 +303,10 @@ int run(const Options &options, const std::string &progress_file, std::chrono::s
         b.poll_sends();
         a.poll_receives();
         b.poll_receives();
-        const bool broken = a.failed() || b.failed() || a.gone() || b.gone();
-        if ((stop || broken) && (a.idle() || a.gone()) && (b.idle() || b.gone()))
+        const bool failed = a.failed() || b.failed();
+        if ((stop || failed || a.gone() || b.gone()) && done(a, b) && done(b, a))
             break;
-        if (!stop && !broken) {
+        if (!stop && !failed) {
             a.post(b);
             b.post(a);
         }
