@@ -387,8 +387,7 @@ std::vector<std::string> KernelComplaints(std::string_view kmsg)
         "refcount_t:|DEBUG_LOCKS_WARN|ODEBUG|INFO: (task|possible|trying|inconsistent)|suspicious RCU|corruption|"
         "scheduling while atomic|sleeping function|Call Trace|segfault at|stalled pool|rocev2-init:|"
         "Restrack|BUGGY|use-after-free|double free");
-    /* Of the machine, not of the module. */
-    /* and perftest's crash after a rejection (perftest() in lib.sh), which its status tells, too */
+    /* Of the machine, not of the module; and perftest crashing after a rejection (perftest() in lib.sh). */
     static const std::regex kHarmless("Spectre|Memory corruption check|Kernel command line|"
                                       "ib_[a-z_]+\\[[0-9]+\\]: segfault .* in librdmacm");
     std::vector<std::string> complaints;
