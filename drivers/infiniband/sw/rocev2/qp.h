@@ -371,7 +371,7 @@ struct rocev2_recv_qp {
 /* bits of rocev2_qp.flags, set by anyone */
 enum rocev2_qp_flag {
 	ROCEV2_QP_TIMER_FIRED,
-	ROCEV2_QP_TX_STOPPED,	/* at ROCEV2_MAX_INFLIGHT; the destructor kicks */
+	ROCEV2_QP_TX_STOPPED,	/* by rocev2_tx_may_send(); the destructor kicks */
 };
 
 /**
@@ -392,6 +392,7 @@ enum rocev2_qp_flag {
  * @mtu: payload bytes of a full packet
  * @mtu_shift: log2 of @mtu
  * @ip_id: IPv4 identification of the next packet
+ * @tx_cpu: the packets in @inflight were sent from here, but for acknowledgments
  * @path: header template
  * @req: requester and completer
  * @sq: send queue
@@ -437,6 +438,7 @@ struct rocev2_qp {
 	u32			mtu;
 	u32			mtu_shift;
 	u16			ip_id;
+	int			tx_cpu;
 	struct rocev2_path	path;
 	struct rocev2_req	req;
 	struct rocev2_sq	sq;

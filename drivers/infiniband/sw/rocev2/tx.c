@@ -163,16 +163,30 @@ static void tx_charge(struct rocev2_qp *qp, struct sk_buff *skb)
 	skb->destructor = tx_destructor;
 }
 
+/*
+ * A device has queues by CPU, whether it is XPS that chooses one or the backlog behind a
+ * veth: a packet sent from another CPU than those before it may overtake them. The QP
+ * sends from another one when nothing is left to overtake.
+ */
+static bool tx_keeps_order(const struct rocev2_qp *qp, int inflight)
+{
+	return !inflight || qp->tx_cpu == smp_processor_id();
+}
+
 bool rocev2_tx_may_send(struct rocev2_qp *qp, int limit)
 {
-	if (likely(atomic_read(&qp->inflight) < limit))
-		return true;
-	set_bit(ROCEV2_QP_TX_STOPPED, &qp->flags);
-	/* the flag is out before inflight is read again; pairs with atomic_dec_return() */
-	smp_mb__after_atomic();
-	if (atomic_read(&qp->inflight) > ROCEV2_MAX_INFLIGHT / 2)
-		return false;
-	clear_bit(ROCEV2_QP_TX_STOPPED, &qp->flags);
+	int inflight = atomic_read(&qp->inflight);
+
+	if (unlikely(inflight >= limit || !tx_keeps_order(qp, inflight))) {
+		set_bit(ROCEV2_QP_TX_STOPPED, &qp->flags);
+		/* the flag is out before inflight is read again; pairs with atomic_dec_return() */
+		smp_mb__after_atomic();
+		inflight = atomic_read(&qp->inflight);
+		if (inflight > ROCEV2_MAX_INFLIGHT / 2 || !tx_keeps_order(qp, inflight))
+			return false;
+		clear_bit(ROCEV2_QP_TX_STOPPED, &qp->flags);
+	}
+	qp->tx_cpu = smp_processor_id();
 	return true;
 }
 

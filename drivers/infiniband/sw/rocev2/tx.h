@@ -91,12 +91,14 @@ static inline struct rocev2_bth *rocev2_tx_bth(const struct sk_buff *skb)
 void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb);
 
 /**
- * rocev2_tx_may_send() - room for another packet of this QP in the device's queues?
+ * rocev2_tx_may_send() - room for another packet of this QP in the device's queues, in order?
  * @qp: the sender
  * @limit: packets the device may hold: ROCEV2_MAX_INFLIGHT for responses, more for
  *	requests, which a stream of READ responses must not shut out
  *
- * Return: false: no; the QP is kicked when there is room.
+ * Context: the QP's owner, which stays on this CPU until the packet is sent.
+ *
+ * Return: false: not now; the QP is kicked as its packets leave the device.
  */
 bool rocev2_tx_may_send(struct rocev2_qp *qp, int limit);
 
