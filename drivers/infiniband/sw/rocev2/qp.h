@@ -381,7 +381,7 @@ enum rocev2_qp_flag {
  * @rx_queue: packets for the owner; its lock is all that producers take
  * @rx_pending: packets the owner has taken and not handled yet; owner only
  * @flags: enum rocev2_qp_flag
- * @inflight: packets in the hands of a device
+ * @inflight: packets in the hands of a device, acknowledgments not among them
  * @waiters: verbs that wait for ownership; runners step aside
  * @counters: where it counts: the port's, or those of the rdma_counter it is bound to. Anyone
  *	reads it under RCU; bind and unbind change it
@@ -392,7 +392,7 @@ enum rocev2_qp_flag {
  * @mtu: payload bytes of a full packet
  * @mtu_shift: log2 of @mtu
  * @ip_id: IPv4 identification of the next packet
- * @tx_cpu: the packets in @inflight were sent from here, but for acknowledgments
+ * @tx_cpu: the packets in @inflight were sent from here
  * @path: header template
  * @req: requester and completer
  * @sq: send queue

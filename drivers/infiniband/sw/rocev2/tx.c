@@ -6,7 +6,7 @@
  *
  * A packet in the hands of a device holds the sender's memory and this module,
  * never its verbs object: destroying a QP or a link waits for no packet. rmmod says
- * "in use" while a device sits on one.
+ * "in use" while a device sits on one. Acknowledgments hold nothing.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
@@ -254,7 +254,8 @@ static void send_members(struct rocev2_qp *qp, const struct rocev2_path *path,
 }
 
 static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
-			struct sk_buff *skb, struct net_device *ndev)
+			struct sk_buff *skb, struct net_device *ndev,
+			bool charge)
 {
 	int err;
 
@@ -268,13 +269,15 @@ static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
 	skb->priority = path->priority;
 	if (path->vlan)
 		__vlan_hwaccel_put_tag(skb, htons(ETH_P_8021Q), path->vlan_tci);
-	tx_charge(qp, skb);
+	if (charge)
+		tx_charge(qp, skb);
 	err = dev_queue_xmit(skb);
 	if (unlikely(net_xmit_eval(err)))
 		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 }
 
-void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb)
+static void tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb,
+		    bool charge)
 {
 	struct net_device *ndev = rcu_dereference(qp->dev->ndev);
 	const struct rocev2_bth *bth = rocev2_tx_bth(skb);
@@ -296,7 +299,12 @@ void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct
 	if (path->loopback)
 		send_loopback(qp, path, skb, ndev);
 	else
-		send_device(qp, path, skb, ndev);
+		send_device(qp, path, skb, ndev, charge);
+}
+
+void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb)
+{
+	tx_send(qp, path, skb, true);
 }
 
 void rocev2_tx_ack(struct rocev2_qp *qp, u32 psn, u8 syndrome, u32 msn)
@@ -310,5 +318,9 @@ void rocev2_tx_ack(struct rocev2_qp *qp, u32 psn, u8 syndrome, u32 msn)
 	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, ROCEV2_OP_ACK, 0, false, false, qp->dest_qpn, psn);
 	rocev2_aeth_fill((void *)(bth + 1), syndrome, msn);
-	rocev2_tx_send(qp, &qp->path, skb);
+	/*
+	 * They may overtake others, from whatever CPU they come. Were they counted, a QP that
+	 * receives without end would always have some out, and could not send from another.
+	 */
+	tx_send(qp, &qp->path, skb, false);
 }
