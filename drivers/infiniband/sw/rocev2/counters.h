@@ -21,6 +21,7 @@
 	/* traffic */							\
 	op(RX_PACKETS,		"rx_packets")				\
 	op(RX_BYTES,		"rx_bytes")				\
+	op(RX_SUPER,		"rx_superpackets")			\
 	op(RX_COPIED,		"rx_copied")				\
 	op(TX_PACKETS,		"tx_packets")				\
 	op(TX_BYTES,		"tx_bytes")				\

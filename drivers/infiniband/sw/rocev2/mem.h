@@ -26,8 +26,10 @@ struct rocev2_src {
 
 static inline struct rocev2_src rocev2_payload(const struct rocev2_rx_buf *buf)
 {
-	if (likely(!(buf->flags & ROCEV2_RX_FRAGS)))
-		return (struct rocev2_src){ .bytes = buf->data + buf->payload };
+	const void *bytes = rocev2_rx_payload(buf);
+
+	if (likely(bytes))
+		return (struct rocev2_src){ .bytes = bytes };
 	return (struct rocev2_src){ .frags = buf, .off = buf->payload };
 }
 

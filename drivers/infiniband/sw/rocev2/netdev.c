@@ -20,7 +20,6 @@
 #include <linux/netfilter_netdev.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
-#include <net/gso.h>
 #include <rdma/ib_addr.h>
 
 #include "rocev2.h"
@@ -115,31 +114,6 @@ bool rocev2_gid_is_local(struct rocev2_dev *dev, const union ib_gid *gid)
 
 /* ingress hook */
 
-/*
- * Cut a superpacket of the sender or of GRO into packets. Pages are shared, not
- * copied, and checksums of a local sender stay partial: nobody computes them.
- */
-static void rx_gso(struct rocev2_dev *dev, struct sk_buff *skb)
-{
-	unsigned int mac_len = skb->data - skb_mac_header(skb);
-	struct sk_buff *segs, *next;
-
-	__skb_push(skb, mac_len);
-	segs = __skb_gso_segment(skb, NETIF_F_SG | NETIF_F_HW_CSUM, false);
-	if (IS_ERR_OR_NULL(segs)) {
-		rocev2_count(dev, IS_ERR(segs) ? ROCEV2_CNT_RX_NOMEM : ROCEV2_CNT_RX_LENGTH);
-		kfree_skb(skb);
-		return;
-	}
-	consume_skb(skb);
-	skb_list_walk_safe(segs, skb, next) {
-		skb_mark_not_on_list(skb);
-		__skb_pull(skb, mac_len);
-		skb_reset_network_header(skb);
-		rocev2_rx_skb(dev, skb);
-	}
-}
-
 /* @skb may be shared, or a superpacket */
 static bool skb_is_ours(struct rocev2_dev *dev, const struct sk_buff *skb)
 {
@@ -178,10 +152,7 @@ static unsigned int rocev2_ingress(void *priv, struct sk_buff *skb,
 
 	if (ours != skb)
 		consume_skb(skb);
-	if (skb_is_gso(ours))
-		rx_gso(dev, ours);
-	else
-		rocev2_rx_skb(dev, ours);
+	rocev2_rx_skb(dev, ours);
 	return NF_STOLEN;
 }
 

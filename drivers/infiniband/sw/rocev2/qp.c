@@ -171,7 +171,7 @@ static struct rocev2_rx_buf *qp_next_packet(struct rocev2_qp *qp)
 /**
  * rocev2_qp_run() - an owner's turn
  * @qp: the QP
- * @budget: packets to receive and send at most
+ * @budget: packets to receive and send at most, but superpackets are not split
  *
  * Context: bottom halves off. The order matters: packets first, since they
  * acknowledge and ask; then what was asked for (READ responses, then the one
@@ -199,16 +199,15 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 		rocev2_req_fault_done(qp);
 	while (work < budget && likely(!qp->recv.stalled) &&
 	       (buf = qp_next_packet(qp))) {
-		rocev2_rx_packet(qp, buf);
-		work++;
+		work += rocev2_rx_packet(qp, buf);
 	}
 	if (unlikely(qp->recv.stalled))
 		rocev2_rx_stalled(qp);
 	if (timer)
 		rocev2_comp_timers(qp);
-	work += rocev2_resp_read_run(qp, budget - work);
+	work += rocev2_resp_read_run(qp, budget - min(work, budget));
 	rocev2_resp_flush(qp);
-	work += rocev2_req_run(qp, budget - work);
+	work += rocev2_req_run(qp, budget - min(work, budget));
 	rocev2_comp_update_deadline(qp);
 	qp_arm_timer(qp);
 	rcu_read_unlock();

@@ -25,15 +25,25 @@ static void rx_free_dropped(struct rocev2_rx_buf *buf)
 /* what belongs to a QP is counted there */
 static void rx_drop(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	rocev2_qp_count(qp, buf->reason);
+	rocev2_qp_count_add(qp, buf->reason, rocev2_rx_packets(buf));
 	rx_free_dropped(buf);
+}
+
+/* of IP packets: those of a superpacket would each have IP and UDP headers */
+static u32 rx_bytes(const struct rocev2_rx_buf *buf, u32 packets)
+{
+	return buf->len + (packets - 1) * (rocev2_rx_ip_len(buf->flags) + sizeof(struct udphdr));
 }
 
 /* append to the QP's queue and have its owner run */
 static void rx_queue(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
-	rocev2_qp_count(qp, ROCEV2_CNT_RX_PACKETS);
-	rocev2_qp_count_add(qp, ROCEV2_CNT_RX_BYTES, buf->len);
+	u32 packets = rocev2_rx_packets(buf);
+
+	rocev2_qp_count_add(qp, ROCEV2_CNT_RX_PACKETS, packets);
+	rocev2_qp_count_add(qp, ROCEV2_CNT_RX_BYTES, rx_bytes(buf, packets));
+	if (buf->flags & ROCEV2_RX_SUPER)
+		rocev2_qp_count(qp, ROCEV2_CNT_RX_SUPER);
 	if (READ_ONCE(qp->rx_queue.len) >= ROCEV2_RX_QUEUE_MAX) {
 		buf->reason = ROCEV2_CNT_RX_QUEUE_FULL;
 		rx_drop(qp, buf);
@@ -68,10 +78,12 @@ static enum rocev2_rx_verdict rx_enqueue(struct rocev2_dev *dev, struct rocev2_r
 void rocev2_rx_refuse(struct rocev2_dev *dev, struct rocev2_rx_buf *buf,
 		      enum rocev2_counter reason)
 {
+	u32 packets = rocev2_rx_packets(buf);
+
 	buf->reason = reason;
-	rocev2_count(dev, ROCEV2_CNT_RX_PACKETS);
-	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, buf->len);
-	rocev2_count(dev, reason);
+	rocev2_count_add(dev, ROCEV2_CNT_RX_PACKETS, packets);
+	rocev2_count_add(dev, ROCEV2_CNT_RX_BYTES, rx_bytes(buf, packets));
+	rocev2_count_add(dev, reason, packets);
 	rx_free_dropped(buf);
 }
 
@@ -79,7 +91,10 @@ void rocev2_rx(struct rocev2_dev *dev, struct rocev2_rx_buf *buf)
 {
 	enum rocev2_rx_verdict verdict;
 
-	verdict = rocev2_rx_parse(buf);
+	if (buf->flags & ROCEV2_RX_SUPER)
+		verdict = rocev2_rx_parse_super(buf);
+	else
+		verdict = rocev2_rx_parse(buf);
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rx_enqueue(dev, buf);
 	/* nobody's */
@@ -204,27 +219,86 @@ static enum rocev2_rx_verdict rx_dispatch(struct rocev2_qp *qp, struct rocev2_rx
 	return verdict == ROCEV2_RX_CONTINUE ? rocev2_resp_request(qp, buf) : verdict;
 }
 
-void rocev2_rx_packet(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
+static enum rocev2_rx_verdict rx_stages(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 {
 	enum rocev2_rx_verdict verdict;
 
-	/*
-	 * A local sender counts the packet until here, not until it is queued: it
-	 * cannot run its receiver over.
-	 */
-	rocev2_rx_orphan(buf);
 	trace_rocev2_rx(qp->qpn, buf->psn, buf->opcode, buf->payload_len);
-
 	verdict = rocev2_rx_check_icrc(qp, buf);
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rocev2_rx_check_qp(qp, buf);
 	if (verdict == ROCEV2_RX_CONTINUE)
 		verdict = rx_dispatch(qp, buf);
-	rx_finish(qp, buf, verdict);
+	return verdict;
+}
 
-	/* what this packet's absence has kept waiting */
+/* what the absence of the packet before has kept waiting */
+static void rx_kept(struct rocev2_qp *qp)
+{
+	struct rocev2_rx_buf *buf;
+
 	while ((buf = rx_next_kept(&qp->recv.ahead, qp->recv.epsn)))
 		rx_finish(qp, buf, rocev2_resp_request(qp, buf));
 	while ((buf = rx_next_kept(&qp->req.ahead, qp->req.una_psn)))
 		rx_finish(qp, buf, rocev2_comp_response(qp, buf));
+}
+
+static enum rocev2_rx_verdict rx_segment(struct rocev2_qp *qp, struct rocev2_rx_segment *seg)
+{
+	struct rocev2_rx_buf *buf = &seg->buf;
+	enum rocev2_rx_verdict verdict;
+
+	verdict = rocev2_rx_parse_bth(buf, min(seg->seg_len, seg->end - seg->off));
+	if (verdict != ROCEV2_RX_CONTINUE)
+		return verdict;
+	/* only the first one's was looked up */
+	if (buf->qpn != qp->qpn)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+	return rx_stages(qp, buf);
+}
+
+/* the packets of a superpacket, one after the other; those that must be kept are copied */
+static int rx_super(struct rocev2_qp *qp, struct rocev2_rx_buf *super)
+{
+	struct rocev2_rx_segment seg;
+	int packets = 0;
+	bool more;
+
+	for (more = rocev2_rx_segment_first(&seg, super); more; packets++) {
+		enum rocev2_rx_verdict verdict = rx_segment(qp, &seg);
+
+		if (unlikely(verdict == ROCEV2_RX_STALLED)) {
+			struct rocev2_rx_buf *kept = rx_detach(qp, &seg.buf);
+
+			/* the rest waits behind it */
+			if (rocev2_rx_segment_next(&seg, super))
+				list_add(&super->node, &qp->rx_pending);
+			else
+				rocev2_rx_free(super, false);
+			if (kept)
+				list_add(&kept->node, &qp->rx_pending);
+			else
+				rocev2_qp_count(qp, ROCEV2_CNT_RX_NOMEM);
+			return packets + 1;
+		}
+		rx_finish(qp, &seg.buf, verdict);
+		rx_kept(qp);
+		more = rocev2_rx_segment_next(&seg, super);
+	}
+	rocev2_rx_free(super, seg.dropped);
+	return packets;
+}
+
+int rocev2_rx_packet(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
+{
+	/*
+	 * A local sender counts the packet until here, not until it is queued: it
+	 * cannot run its receiver over.
+	 */
+	rocev2_rx_orphan(buf);
+	if (buf->flags & ROCEV2_RX_SUPER)
+		return rx_super(qp, buf);
+	rx_finish(qp, buf, rx_stages(qp, buf));
+	rx_kept(qp);
+	return 1;
 }

@@ -45,8 +45,11 @@ void rocev2_rx(struct rocev2_dev *dev, struct rocev2_rx_buf *buf);
 void rocev2_rx_refuse(struct rocev2_dev *dev, struct rocev2_rx_buf *buf,
 		      enum rocev2_counter reason);
 
-/* owner: all stages from the ICRC on; consumes the packet, or puts it back and sets recv.stalled */
-void rocev2_rx_packet(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
+/*
+ * owner: all stages from the ICRC on; consumes the packet, or puts it back and sets
+ * recv.stalled. How many packets it was
+ */
+int rocev2_rx_packet(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);
 
 /**
  * rocev2_rx_stalled() - packets of a QP wait for memory, for nobody knows how long
@@ -88,6 +91,11 @@ bool rocev2_rx_is_ours(struct rocev2_dev *dev, __be16 protocol, const void *ip, 
 
 /* rx_parse.c: lengths, fragments, checksums, BTH; fills in the rest of @buf */
 enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_rx_buf *buf);
+
+/* the same of a superpacket: all that its packets share. The BTH is that of the first */
+enum rocev2_rx_verdict rocev2_rx_parse_super(struct rocev2_rx_buf *buf);
+/* and of one of its packets, whose transport headers and payload have @len bytes */
+enum rocev2_rx_verdict rocev2_rx_parse_bth(struct rocev2_rx_buf *buf, u32 len);
 
 /* rx_check.c */
 enum rocev2_rx_verdict rocev2_rx_check_icrc(struct rocev2_qp *qp, struct rocev2_rx_buf *buf);

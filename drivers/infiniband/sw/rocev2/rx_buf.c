@@ -8,7 +8,10 @@
 #include <linux/indirect_call_wrapper.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
+#include <net/addrconf.h>
+#include <net/gso.h>
 
+#include "rocev2.h"
 #include "rx.h"
 #include "rx_buf.h"
 
@@ -89,6 +92,7 @@ struct rocev2_rx_buf *rocev2_rx_detach(struct rocev2_rx_buf *buf)
 	copy->buf = *buf;
 	copy->buf.ops = &copy_ops;
 	copy->buf.data = copy->packet;
+	copy->buf.flags &= ~(ROCEV2_RX_FRAGS | ROCEV2_RX_SEGMENT);
 	rocev2_rx_copy(buf, 0, copy->packet, buf->len);
 	rocev2_rx_free(buf, false);
 	return &copy->buf;
@@ -103,16 +107,9 @@ void rocev2_rx_purge(struct list_head *packets)
 	INIT_LIST_HEAD(packets);
 }
 
-void rocev2_rx_copy_frags(const struct rocev2_rx_buf *buf, u32 off, void *dst, u32 len)
+/* bytes of an skb that are not all in its linear part */
+static u32 skb_crc(const struct sk_buff *skb, u32 off, u32 len, u32 crc)
 {
-	/* cannot fail: the parser held all lengths against those of the packet */
-	WARN_ON_ONCE(skb_copy_bits(buf_skb(buf), off, dst, len));
-}
-
-/* page fragments of 64-bit kernels are mapped */
-u32 rocev2_rx_crc_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len, u32 crc)
-{
-	const struct sk_buff *skb = buf_skb(buf);
 	u32 end = skb_headlen(skb);
 	int i;
 
@@ -123,6 +120,7 @@ u32 rocev2_rx_crc_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len, u32 c
 		off += n;
 		len -= n;
 	}
+	/* page fragments of 64-bit kernels are mapped */
 	for (i = 0; len && i < skb_shinfo(skb)->nr_frags; i++) {
 		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
 		u32 start = end, n;
@@ -138,10 +136,159 @@ u32 rocev2_rx_crc_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len, u32 c
 	return crc;
 }
 
+/* where @off of the packet is behind the IP and UDP headers, which only @hdr has */
+static u32 segment_off(const struct rocev2_rx_segment *seg, u32 off)
+{
+	return off - (rocev2_rx_ip_len(seg->buf.flags) + sizeof(struct udphdr));
+}
+
+static void segment_copy(const struct rocev2_rx_segment *seg, u32 off, void *dst, u32 len)
+{
+	u32 net = rocev2_rx_ip_len(seg->buf.flags) + sizeof(struct udphdr);
+
+	if (off < net) {
+		u32 n = min(len, net - off);
+
+		memcpy(dst, seg->hdr + off, n);
+		off += n;
+		dst += n;
+		len -= n;
+	}
+	off = segment_off(seg, off);
+	if (likely(seg->body))
+		memcpy(dst, seg->body + off, len);
+	else
+		WARN_ON_ONCE(skb_copy_bits(seg->skb, seg->off + off, dst, len));
+}
+
+void rocev2_rx_copy_frags(const struct rocev2_rx_buf *buf, u32 off, void *dst, u32 len)
+{
+	if (buf->flags & ROCEV2_RX_SEGMENT)
+		segment_copy(container_of(buf, struct rocev2_rx_segment, buf), off, dst, len);
+	else
+		/* cannot fail: the parser held all lengths against those of the packet */
+		WARN_ON_ONCE(skb_copy_bits(buf_skb(buf), off, dst, len));
+}
+
+u32 rocev2_rx_crc_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len, u32 crc)
+{
+	const struct rocev2_rx_segment *seg;
+
+	if (!(buf->flags & ROCEV2_RX_SEGMENT))
+		return skb_crc(buf_skb(buf), off, len, crc);
+	seg = container_of(buf, struct rocev2_rx_segment, buf);
+	off = segment_off(seg, off);
+	if (likely(seg->body))
+		return rocev2_crc32(crc, seg->body + off, len);
+	return skb_crc(seg->skb, seg->off + off, len, crc);
+}
+
 __wsum rocev2_rx_checksum_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len)
 {
 	return skb_checksum(buf_skb(buf), off, len, 0);
 }
+
+/* --- superpackets --- */
+
+static u32 super_net_len(const struct rocev2_rx_buf *super)
+{
+	return rocev2_rx_ip_len(super->flags) + sizeof(struct udphdr);
+}
+
+u32 rocev2_rx_packets(const struct rocev2_rx_buf *buf)
+{
+	if (likely(!(buf->flags & ROCEV2_RX_SUPER)))
+		return 1;
+	return DIV_ROUND_UP(buf->len - super_net_len(buf), skb_shinfo(buf_skb(buf))->gso_size);
+}
+
+static void segment_free(struct rocev2_rx_buf *buf, bool dropped)
+{
+	struct rocev2_rx_segment *seg = container_of(buf, struct rocev2_rx_segment, buf);
+
+	seg->dropped |= dropped;
+}
+
+/* gone with the superpacket */
+static const struct rocev2_rx_ops segment_ops = {
+	.free		= segment_free,
+	.on_ring	= true,
+};
+
+/* @len bytes from @off on, if they are in one piece */
+static void *skb_piece(const struct sk_buff *skb, u32 off, u32 len)
+{
+	u32 end = skb_headlen(skb);
+	int i;
+
+	if (off < end)
+		return len <= end - off ? skb->data + off : NULL;
+	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++) {
+		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
+		u32 start = end;
+
+		end += skb_frag_size(frag);
+		if (off < end)
+			return len <= end - off ? skb_frag_address(frag) + (off - start) : NULL;
+	}
+	return NULL;
+}
+
+/* the packet at seg->off */
+static bool segment_fill(struct rocev2_rx_segment *seg, struct rocev2_rx_buf *super)
+{
+	u32 net = super_net_len(super);
+	u32 len, index;
+	struct udphdr *uh;
+
+	if (seg->off >= seg->end)
+		return false;
+	len = min(seg->seg_len, seg->end - seg->off);
+	index = (seg->off - net) / seg->seg_len;
+	seg->body = skb_piece(seg->skb, seg->off, len);
+	rocev2_rx_buf_init(&seg->buf, &segment_ops, seg->hdr, net + len, super->vlan_tci,
+			   (super->flags & ROCEV2_RX_IPV6) | ROCEV2_RX_FRAGS | ROCEV2_RX_SEGMENT);
+	memcpy(seg->hdr, super->data, net);
+	if (super->flags & ROCEV2_RX_IPV6) {
+		struct ipv6hdr *ip6h = (void *)seg->hdr;
+
+		ip6h->payload_len = htons(sizeof(*uh) + len);
+		uh = (void *)(ip6h + 1);
+	} else {
+		struct iphdr *iph = (void *)seg->hdr;
+
+		/* as whoever cuts it writes them; nobody looks at the header's checksum any more */
+		iph->tot_len = htons(net + len);
+		iph->id = htons(ntohs(iph->id) + index);
+		uh = (void *)(iph + 1);
+	}
+	uh->len = htons(sizeof(*uh) + len);
+	len = min_t(u32, len, sizeof(seg->hdr) - net);
+	if (likely(seg->body))
+		memcpy(seg->hdr + net, seg->body, len);
+	else
+		WARN_ON_ONCE(skb_copy_bits(seg->skb, seg->off, seg->hdr + net, len));
+	return true;
+}
+
+bool rocev2_rx_segment_first(struct rocev2_rx_segment *seg, struct rocev2_rx_buf *super)
+{
+	seg->skb = buf_skb(super);
+	seg->seg_len = skb_shinfo(seg->skb)->gso_size;
+	seg->off = super_net_len(super) + super->payload_len * seg->seg_len;
+	seg->end = super->len;
+	seg->dropped = false;
+	return segment_fill(seg, super);
+}
+
+bool rocev2_rx_segment_next(struct rocev2_rx_segment *seg, struct rocev2_rx_buf *super)
+{
+	super->payload_len++;
+	seg->off += seg->seg_len;
+	return segment_fill(seg, super);
+}
+
+/* --- from the netdev --- */
 
 /* headers in one piece, and bytes in the skb's own pages; may move skb->data */
 static bool skb_pull_headers(struct sk_buff *skb, u32 ip_len)
@@ -150,6 +297,45 @@ static bool skb_pull_headers(struct sk_buff *skb, u32 ip_len)
 	if (skb_has_frag_list(skb) && skb_linearize(skb))
 		return false;
 	return pskb_may_pull(skb, min_t(u32, skb->len, ip_len + ROCEV2_RX_UDP_TO_ETH));
+}
+
+/*
+ * Cut a superpacket into packets. Pages are shared, not copied, and checksums of a local
+ * sender stay partial: nobody computes them.
+ */
+static void rx_cut(struct rocev2_dev *dev, struct sk_buff *skb)
+{
+	unsigned int mac_len = skb->data - skb_mac_header(skb);
+	struct sk_buff *segs, *next;
+
+	__skb_push(skb, mac_len);
+	segs = __skb_gso_segment(skb, NETIF_F_SG | NETIF_F_HW_CSUM, false);
+	if (IS_ERR_OR_NULL(segs)) {
+		rocev2_count(dev, IS_ERR(segs) ? ROCEV2_CNT_RX_NOMEM : ROCEV2_CNT_RX_LENGTH);
+		kfree_skb(skb);
+		return;
+	}
+	consume_skb(skb);
+	skb_list_walk_safe(segs, skb, next) {
+		skb_mark_not_on_list(skb);
+		__skb_pull(skb, mac_len);
+		skb_reset_network_header(skb);
+		rocev2_rx_skb(dev, skb);
+	}
+}
+
+/* may its packets stay together on their way to their QP? */
+static bool rx_whole(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+
+	if ((shinfo->gso_type & ~SKB_GSO_DODGY) != SKB_GSO_UDP_L4 || !shinfo->gso_size ||
+	    skb_has_frag_list(skb) || skb->len > U16_MAX || !skb_csum_unnecessary(skb))
+		return false;
+	/* a group has members that each take a packet */
+	if (skb->protocol == htons(ETH_P_IPV6))
+		return !ipv6_addr_is_multicast(&((struct ipv6hdr *)skb->data)->daddr);
+	return !ipv4_is_multicast(((struct iphdr *)skb->data)->daddr);
 }
 
 void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
@@ -161,6 +347,13 @@ void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 	if (skb->protocol == htons(ETH_P_IPV6))
 		flags |= ROCEV2_RX_IPV6;
 	pulled = skb_pull_headers(skb, rocev2_rx_ip_len(flags));
+	if (skb_is_gso(skb)) {
+		if (!pulled || !rx_whole(skb)) {
+			rx_cut(dev, skb);
+			return;
+		}
+		flags |= ROCEV2_RX_SUPER;
+	}
 	if (skb_is_nonlinear(skb))
 		flags |= ROCEV2_RX_FRAGS;
 	if (skb_csum_unnecessary(skb))

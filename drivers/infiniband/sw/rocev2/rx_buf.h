@@ -24,10 +24,12 @@ struct sk_buff;
 enum rocev2_rx_flags {
 	ROCEV2_RX_IPV6		= 1 << 0,
 	ROCEV2_RX_CSUM_OK	= 1 << 1,	/* the UDP checksum needs no look */
-	ROCEV2_RX_FRAGS		= 1 << 2,	/* an skb, whose bytes are not all at @data */
+	ROCEV2_RX_FRAGS		= 1 << 2,	/* the bytes are not all at @data */
 	ROCEV2_RX_MCAST		= 1 << 3,	/* sent to a group */
 	ROCEV2_RX_ACKREQ	= 1 << 4,
 	ROCEV2_RX_SOLICITED	= 1 << 5,
+	ROCEV2_RX_SUPER		= 1 << 6,	/* an skb that is a superpacket */
+	ROCEV2_RX_SEGMENT	= 1 << 7,	/* a packet of one: struct rocev2_rx_segment */
 };
 
 /**
@@ -72,6 +74,9 @@ struct rocev2_rx_ops {
  * good: so the R_Key and the remote address of a request are not here.
  *
  * The ICRC is the last four bytes of @len; pad bytes are before it.
+ *
+ * A superpacket (ROCEV2_RX_SUPER) has @psn, @opcode and @qpn of its first packet; @payload_len
+ * is the number of those that have been handled.
  *
  * An skb has it in skb->cb, a page in front of the packet, maybe within something larger
  * that keeps its DMA address. Its bytes may be others' too: nobody writes to them.
@@ -148,7 +153,7 @@ struct rocev2_rx_buf *rocev2_rx_detach(struct rocev2_rx_buf *buf);
 /* drop all packets of a list */
 void rocev2_rx_purge(struct list_head *packets);
 
-/* ROCEV2_RX_FRAGS: the same for bytes in pieces */
+/* ROCEV2_RX_FRAGS: the same for bytes in pieces. Neither is for ROCEV2_RX_SUPER */
 void rocev2_rx_copy_frags(const struct rocev2_rx_buf *buf, u32 off, void *dst, u32 len);
 u32 rocev2_rx_crc_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len, u32 crc);
 __wsum rocev2_rx_checksum_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len);
@@ -182,6 +187,54 @@ static inline __wsum rocev2_rx_checksum(const struct rocev2_rx_buf *buf, u32 off
 	if (likely(!(buf->flags & ROCEV2_RX_FRAGS)))
 		return csum_partial(buf->data + off, len, 0);
 	return rocev2_rx_checksum_frags(buf, off, len);
+}
+
+/**
+ * struct rocev2_rx_segment - a packet of a superpacket
+ * @buf: the packet; @data is @hdr. As long as the superpacket is there
+ * @skb: the superpacket
+ * @body: from the BTH on, if that is in one piece, else NULL
+ * @off: where that is in @skb
+ * @end: bytes of @skb
+ * @seg_len: of each packet from the BTH on, but maybe the last
+ * @dropped: one of the packets was
+ * @hdr: IP and UDP header as the packet would have them alone, and the transport headers
+ */
+struct rocev2_rx_segment {
+	struct rocev2_rx_buf	buf;
+	struct sk_buff		*skb;
+	void			*body;
+	u32			off;
+	u32			end;
+	u32			seg_len;
+	bool			dropped;
+	u8			hdr[sizeof(struct ipv6hdr) + ROCEV2_RX_UDP_TO_ETH] __aligned(8);
+};
+
+/* how many packets it is */
+u32 rocev2_rx_packets(const struct rocev2_rx_buf *buf);
+
+/**
+ * rocev2_rx_segment_first() - walk a superpacket
+ * @seg: the packet that is next, not parsed
+ * @super: the superpacket, which stays the caller's
+ *
+ * Return: false: none is left.
+ */
+bool rocev2_rx_segment_first(struct rocev2_rx_segment *seg, struct rocev2_rx_buf *super);
+bool rocev2_rx_segment_next(struct rocev2_rx_segment *seg, struct rocev2_rx_buf *super);
+
+/* the payload, if it is in one piece, else NULL */
+static inline const void *rocev2_rx_payload(const struct rocev2_rx_buf *buf)
+{
+	const struct rocev2_rx_segment *seg;
+
+	if (likely(!(buf->flags & ROCEV2_RX_FRAGS)))
+		return buf->data + buf->payload;
+	if (!(buf->flags & ROCEV2_RX_SEGMENT))
+		return NULL;
+	seg = container_of(buf, struct rocev2_rx_segment, buf);
+	return seg->body ? seg->body + buf->payload - (rocev2_rx_hdr(buf, 0) - buf->data) : NULL;
 }
 
 /**

@@ -127,7 +127,7 @@ static enum rocev2_rx_verdict parse_ipv6(struct rocev2_rx_buf *buf, u32 *ip_len)
 }
 
 /* BTH and the lengths that follow from it; of what the ICRC covers only the BTH is read */
-static enum rocev2_rx_verdict parse_bth(struct rocev2_rx_buf *buf, u32 len)
+enum rocev2_rx_verdict rocev2_rx_parse_bth(struct rocev2_rx_buf *buf, u32 len)
 {
 	const struct rocev2_bth *bth = rocev2_rx_hdr(buf, 0);
 	const struct rocev2_opcode_info *info;
@@ -160,11 +160,11 @@ static enum rocev2_rx_verdict parse_bth(struct rocev2_rx_buf *buf, u32 len)
 	return ROCEV2_RX_CONTINUE;
 }
 
-enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_rx_buf *buf)
+static enum rocev2_rx_verdict parse_ip_udp(struct rocev2_rx_buf *buf, u32 *udp_len)
 {
 	enum rocev2_rx_verdict verdict;
 	const struct udphdr *uh;
-	u32 ip_len, udp_len;
+	u32 ip_len;
 
 	/* IP and UDP header are there, as rocev2_rx_is_ours() has seen */
 	if (buf->flags & ROCEV2_RX_IPV6)
@@ -175,13 +175,39 @@ enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_rx_buf *buf)
 		return verdict;
 
 	uh = buf->data + rocev2_rx_ip_len(buf->flags);
-	udp_len = ntohs(uh->len);
-	if (udp_len != ip_len - rocev2_rx_ip_len(buf->flags) ||
-	    udp_len < sizeof(*uh) + sizeof(struct rocev2_bth) + ROCEV2_ICRC_LEN)
+	*udp_len = ntohs(uh->len);
+	if (*udp_len != ip_len - rocev2_rx_ip_len(buf->flags) ||
+	    *udp_len < sizeof(*uh) + sizeof(struct rocev2_bth) + ROCEV2_ICRC_LEN)
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
 	/* Ethernet pads short frames behind the IP packet */
 	buf->len = ip_len;
-	if (!udp_csum_ok(buf, uh))
+	return ROCEV2_RX_CONTINUE;
+}
+
+enum rocev2_rx_verdict rocev2_rx_parse(struct rocev2_rx_buf *buf)
+{
+	enum rocev2_rx_verdict verdict;
+	u32 udp_len;
+
+	verdict = parse_ip_udp(buf, &udp_len);
+	if (verdict != ROCEV2_RX_CONTINUE)
+		return verdict;
+	if (!udp_csum_ok(buf, buf->data + rocev2_rx_ip_len(buf->flags)))
 		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_CHECKSUM);
-	return parse_bth(buf, udp_len - sizeof(*uh));
+	return rocev2_rx_parse_bth(buf, udp_len - sizeof(struct udphdr));
+}
+
+enum rocev2_rx_verdict rocev2_rx_parse_super(struct rocev2_rx_buf *buf)
+{
+	const struct rocev2_bth *bth = rocev2_rx_hdr(buf, 0);
+	enum rocev2_rx_verdict verdict;
+	u32 udp_len;
+
+	verdict = parse_ip_udp(buf, &udp_len);
+	if (verdict != ROCEV2_RX_CONTINUE)
+		return verdict;
+	buf->opcode = bth->opcode;
+	buf->psn = rocev2_bth_psn(bth);
+	buf->qpn = rocev2_bth_qpn(bth);
+	return ROCEV2_RX_CONTINUE;
 }
