@@ -6,12 +6,14 @@
 
 . "$(dirname "$0")/lib.sh"
 
-need ip rdma
+need ip rdma ethtool
 trap cleanup EXIT
 load_module || fail_all "cannot load the module for link type $LINK_TYPE"
 ip netns add "$NS_A" && ip netns add "$NS_B" || fail_all "cannot make namespaces"
 IF_A=rva$ID IF_B=rvb$ID
 make_pair "$NS_A" "$IF_A" "$NS_B" "$IF_B" || fail_all "cannot make a veth pair"
+# packets as they are on a wire, one by one
+on_a ethtool -K "$IF_A" tx-udp-segmentation off || fail_all "cannot turn off UDP segmentation"
 # hop limits that are nobody's default; ib_core takes them from the route
 on_a sysctl -qw net.ipv4.ip_default_ttl=77 "net.ipv6.conf.$IF_A.hop_limit=78"
 make_end "$NS_A" "$IF_A" $IP4_A $IP6_A

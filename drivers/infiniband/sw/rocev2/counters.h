@@ -25,6 +25,7 @@
 	op(RX_COPIED,		"rx_copied")				\
 	op(TX_PACKETS,		"tx_packets")				\
 	op(TX_BYTES,		"tx_bytes")				\
+	op(TX_SUPER,		"tx_superpackets")			\
 	/* received packets dropped in silence */			\
 	op(RX_LENGTH,		"rx_drop_length")			\
 	op(RX_FRAGMENT,		"rx_drop_fragment")			\

@@ -41,6 +41,11 @@ __MODULE_PARM_TYPE(mr_cache_entries, "uint");
 MODULE_PARM_DESC(mr_cache_entries,
 		 "entries of the memory translation cache of a QP: a power of two, 0 for none (default 256)");
 
+bool rocev2_superpackets = true;
+module_param_named(superpackets, rocev2_superpackets, bool, 0644);
+MODULE_PARM_DESC(superpackets,
+		 "hand packets of equal length to the netdev as one if it can cut them (default Y)");
+
 static int rocev2_newlink(const char *name, struct net_device *ndev)
 {
 	return rocev2_device_add(name, ndev);

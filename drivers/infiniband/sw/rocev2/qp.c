@@ -208,6 +208,7 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 	work += rocev2_resp_read_run(qp, budget - min(work, budget));
 	rocev2_resp_flush(qp);
 	work += rocev2_req_run(qp, budget - min(work, budget));
+	rocev2_tx_flush(qp);
 	rocev2_comp_update_deadline(qp);
 	qp_arm_timer(qp);
 	rcu_read_unlock();

@@ -394,6 +394,7 @@ enum rocev2_qp_flag {
  * @ip_id: IPv4 identification of the next packet
  * @tx_cpu: the packets in @inflight were sent from here
  * @path: header template
+ * @tx: what is built and not handed over
  * @req: requester and completer
  * @sq: send queue
  * @recv: responder
@@ -440,6 +441,7 @@ struct rocev2_qp {
 	u16			ip_id;
 	int			tx_cpu;
 	struct rocev2_path	path;
+	struct rocev2_tx	tx;
 	struct rocev2_req	req;
 	struct rocev2_sq	sq;
 	struct rocev2_recv_qp	recv;
@@ -466,7 +468,7 @@ struct rocev2_qp {
 	struct completion	idle;
 	struct kref		mem;
 	struct rcu_head		rcu;
-};
+} __aligned(ROCEV2_TX_SEGS_MAX);
 
 /**
  * struct rocev2_ib_qp - what ib_core allocates

@@ -262,12 +262,10 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	/* the window closes with this packet: the peer must answer to open it */
 	bool full = rocev2_psn_diff(req->psn, req->una_psn) + 1 >= (s32)req->window;
 	struct rocev2_bth *bth;
-	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, len);
-	if (!skb)
+	bth = rocev2_tx_begin(qp, &qp->path, info->hdr_len, len, req->psn == req->max_psn);
+	if (!bth)
 		return true;	/* counted; as good as lost on the way */
-	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, opcode, -len & 3, solicited(wqe, info),
 			qp->service == ROCEV2_SVC_RC &&
 			(last || full || (index + 1) % ROCEV2_ACKREQ_EVERY == 0),
@@ -291,10 +289,10 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	}
 	if (len && rocev2_req_gather(qp, wqe, from, len, (void *)bth + info->hdr_len) !=
 	    ROCEV2_MR_OK) {
-		kfree_skb(skb);
+		rocev2_tx_cancel(qp);
 		return false;
 	}
-	rocev2_tx_send(qp, &qp->path, skb);
+	rocev2_tx_commit(qp);
 	return true;
 }
 
@@ -309,7 +307,6 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	u32 len = wqe->length - skip;
 	struct rocev2_reth *reth;
 	struct rocev2_bth *bth;
-	struct sk_buff *skb;
 
 	/*
 	 * A repeat ends where the first request did: beyond lie PSNs that the responder
@@ -321,16 +318,16 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	}
 	if (index % ROCEV2_MAX_READ_PSNS)
 		req->read_psn = req->psn;
-	skb = rocev2_tx_alloc(qp, &qp->path, sizeof(*bth) + sizeof(*reth), 0);
-	if (!skb)
+	bth = rocev2_tx_begin(qp, &qp->path, sizeof(*bth) + sizeof(*reth), 0,
+			      req->psn == req->max_psn);
+	if (!bth)
 		return packets;
-	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, ROCEV2_OP_READ_REQ, 0, false, true, qp->dest_qpn, req->psn);
 	reth = (void *)(bth + 1);
 	reth->va = cpu_to_be64(wqe->raddr + skip);
 	reth->rkey = cpu_to_be32(wqe->rkey);
 	reth->len = cpu_to_be32(len);
-	rocev2_tx_send(qp, &qp->path, skb);
+	rocev2_tx_commit(qp);
 	return packets;
 }
 
@@ -340,19 +337,18 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	u8 opcode = cas ? ROCEV2_OP_CMP_SWAP : ROCEV2_OP_FETCH_ADD;
 	struct rocev2_atomiceth *eth;
 	struct rocev2_bth *bth;
-	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, &qp->path, sizeof(*bth) + sizeof(*eth), 0);
-	if (!skb)
+	bth = rocev2_tx_begin(qp, &qp->path, sizeof(*bth) + sizeof(*eth), 0,
+			      qp->req.psn == qp->req.max_psn);
+	if (!bth)
 		return;
-	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, opcode, 0, false, true, qp->dest_qpn, qp->req.psn);
 	eth = (void *)(bth + 1);
 	eth->va = cpu_to_be64(wqe->raddr);
 	eth->rkey = cpu_to_be32(wqe->rkey);
 	eth->swap_add = cpu_to_be64(cas ? wqe->swap : wqe->compare_add);
 	eth->compare = cpu_to_be64(cas ? wqe->compare_add : 0);
-	rocev2_tx_send(qp, &qp->path, skb);
+	rocev2_tx_commit(qp);
 }
 
 static void send_placement(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
@@ -363,12 +359,10 @@ static void send_placement(struct rocev2_qp *qp, const struct rocev2_send_wqe *w
 	u32 payload = flush ? 0 : sizeof(wqe->compare_add);
 	struct rocev2_reth *reth;
 	struct rocev2_bth *bth;
-	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, &qp->path, hdr_len, payload);
-	if (!skb)
+	bth = rocev2_tx_begin(qp, &qp->path, hdr_len, payload, qp->req.psn == qp->req.max_psn);
+	if (!bth)
 		return;
-	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, opcode, 0, false, true, qp->dest_qpn, qp->req.psn);
 	reth = (void *)(bth + 1);
 	if (flush) {
@@ -381,7 +375,7 @@ static void send_placement(struct rocev2_qp *qp, const struct rocev2_send_wqe *w
 	reth->rkey = cpu_to_be32(wqe->rkey);
 	reth->len = cpu_to_be32(flush ? (u32)wqe->compare_add : payload);
 	memcpy((void *)bth + hdr_len, &wqe->compare_add, payload);
-	rocev2_tx_send(qp, &qp->path, skb);
+	rocev2_tx_commit(qp);
 }
 
 /* --- the send queue --- */

@@ -182,12 +182,10 @@ static enum rocev2_mr_status send_read_response(struct rocev2_qp *qp, struct roc
 	u32 len = min_t(u64, res->len - off, qp->mtu);
 	enum rocev2_mr_status status = ROCEV2_MR_OK;
 	struct rocev2_bth *bth;
-	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, len);
-	if (!skb)
+	bth = rocev2_tx_begin(qp, &qp->path, info->hdr_len, len, !res->again);
+	if (!bth)
 		return ROCEV2_MR_OK;	/* counted; the requester asks again */
-	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, opcode, -len & 3, false, false, qp->dest_qpn, res->cur_psn);
 	if (info->flags & ROCEV2_F_AETH)
 		rocev2_aeth_fill((void *)(bth + 1), rocev2_resp_ack_syndrome(qp), res->msn);
@@ -195,12 +193,12 @@ static enum rocev2_mr_status send_read_response(struct rocev2_qp *qp, struct roc
 		status = rocev2_mem_read(qp, res->rkey, res->va + off, len, res->len - off,
 					 IB_ACCESS_REMOTE_READ, (void *)bth + info->hdr_len);
 	if (status != ROCEV2_MR_OK) {
-		kfree_skb(skb);
+		rocev2_tx_cancel(qp);
 		if (status != ROCEV2_MR_NOT_PRESENT)
 			rocev2_resp_nak_access(qp, res->cur_psn);
 		return status;
 	}
-	rocev2_tx_send(qp, &qp->path, skb);
+	rocev2_tx_commit(qp);
 	return ROCEV2_MR_OK;
 }
 
@@ -210,18 +208,16 @@ static void send_atomic_response(struct rocev2_qp *qp, struct rocev2_resp_res *r
 	struct rocev2_atomicacketh *ack;
 	struct rocev2_aeth *aeth;
 	struct rocev2_bth *bth;
-	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, &qp->path, info->hdr_len, 0);
-	if (!skb)
+	bth = rocev2_tx_begin(qp, &qp->path, info->hdr_len, 0, !res->again);
+	if (!bth)
 		return;
-	bth = rocev2_tx_bth(skb);
 	rocev2_bth_fill(bth, ROCEV2_OP_ATOMIC_ACK, 0, false, false, qp->dest_qpn, res->cur_psn);
 	aeth = (void *)(bth + 1);
 	rocev2_aeth_fill(aeth, rocev2_resp_ack_syndrome(qp), res->msn);
 	ack = (void *)(aeth + 1);
 	ack->orig = cpu_to_be64(res->orig);
-	rocev2_tx_send(qp, &qp->path, skb);
+	rocev2_tx_commit(qp);
 }
 
 int rocev2_resp_read_run(struct rocev2_qp *qp, int budget)

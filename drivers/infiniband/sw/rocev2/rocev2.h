@@ -179,6 +179,7 @@ static inline void rocev2_count_add(struct rocev2_dev *dev, enum rocev2_counter 
 /* main.c */
 extern struct rdma_link_ops rocev2_link_ops;
 extern unsigned int rocev2_mr_cache_entries;
+extern bool rocev2_superpackets;
 
 /* device.c */
 int rocev2_device_add(const char *name, struct net_device *ndev);

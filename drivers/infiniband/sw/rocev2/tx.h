@@ -62,33 +62,64 @@ struct rocev2_path {
 int rocev2_path_init(struct rocev2_path *path, struct rocev2_dev *dev,
 		     const struct rdma_ah_attr *attr, u32 lqpn, u32 rqpn);
 
+/* packets of one superpacket; GSO counts on, and tx_destructor() has six bits for it */
+#define ROCEV2_TX_SEGS_MAX	64
+
 /**
- * rocev2_tx_alloc() - an skb with the path's template and room for the rest
+ * struct rocev2_tx - what a QP has built and not handed over yet
+ * @skb: a packet, or a superpacket that grows: NULL: nothing
+ * @path: where to
+ * @pkt: the packet begun: its BTH
+ * @pkt_len: its bytes, from the BTH to the ICRC
+ * @seg_len: @pkt_len of the first packet; others have as many, only the last may have fewer
+ * @segs: packets that are finished
+ * @max_segs: that @skb may have
+ * @charge: @skb counts among the packets in flight
+ * @room: where the next packet goes
+ * @room_left: bytes there
+ * @room_used: a packet lies in this fragment, which is the skb's
+ *
+ * Packets of equal length leave as one skb, which the receiver at the other end of a veth
+ * takes whole, and which other devices cut (UDP GSO). The first one is the linear part,
+ * those behind it lie in page fragments. Empty between turns of the owner.
+ */
+struct rocev2_tx {
+	struct sk_buff			*skb;
+	const struct rocev2_path	*path;
+	void				*pkt;
+	u32				pkt_len;
+	u32				seg_len;
+	u32				segs;
+	u32				max_segs;
+	bool				charge;
+	void				*room;
+	u32				room_left;
+	bool				room_used;
+};
+
+/**
+ * rocev2_tx_begin() - a packet
  * @qp: the sender
  * @path: where to: &qp->path, or that of an AH
  * @hdr_len: transport header bytes, BTH included
  * @payload: payload bytes
+ * @join: it may leave with others of its kind as one. Not what is sent again: whatever
+ *	keeps superpackets from arriving must not keep it from doing so
  *
- * The BTH begins at skb_transport_header() + 8 (rocev2_tx_bth()); payload follows the
- * transport headers (rocev2_tx_payload()). Pad bytes are zeroed.
+ * rocev2_tx_commit() or rocev2_tx_cancel() must follow, before anything else is sent.
  *
- * Return: the skb, or NULL.
+ * Return: the BTH, not aligned, with room for all that is behind it. Pad bytes are zeroed.
+ * NULL: no memory, counted.
  */
-struct sk_buff *rocev2_tx_alloc(struct rocev2_qp *qp, const struct rocev2_path *path,
-				u32 hdr_len, u32 payload);
+struct rocev2_bth *rocev2_tx_begin(struct rocev2_qp *qp, const struct rocev2_path *path,
+				   u32 hdr_len, u32 payload, bool join);
 
-static inline struct rocev2_bth *rocev2_tx_bth(const struct sk_buff *skb)
-{
-	return (struct rocev2_bth *)(skb_transport_header(skb) + sizeof(struct udphdr));
-}
-
-/**
- * rocev2_tx_send() - finish lengths, checksum and ICRC, and transmit
- * @qp: the sender
- * @path: as given to rocev2_tx_alloc()
- * @skb: from rocev2_tx_alloc(), all bytes written; consumed
- */
-void rocev2_tx_send(struct rocev2_qp *qp, const struct rocev2_path *path, struct sk_buff *skb);
+/* all bytes are written: make the ICRC. It leaves with rocev2_tx_flush() at the latest */
+void rocev2_tx_commit(struct rocev2_qp *qp);
+/* it is not to be sent */
+void rocev2_tx_cancel(struct rocev2_qp *qp);
+/* hand over what there is */
+void rocev2_tx_flush(struct rocev2_qp *qp);
 
 /**
  * rocev2_tx_may_send() - room for another packet of this QP in the device's queues, in order?

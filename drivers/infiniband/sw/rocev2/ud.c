@@ -25,21 +25,22 @@ static u32 datagram_mtu(const struct rocev2_qp *qp)
 	return ndev ? ib_mtu_enum_to_int(rocev2_netdev_mtu(READ_ONCE(ndev->mtu))) : 4096;
 }
 
-static struct sk_buff *make_packet(struct rocev2_qp *qp, const struct rocev2_path *path,
-				   const struct rocev2_send_wqe *wqe, bool imm)
+/* all but the payload; where that goes, or NULL */
+static void *make_packet(struct rocev2_qp *qp, const struct rocev2_path *path,
+			 const struct rocev2_send_wqe *wqe, bool imm)
 {
 	u8 opcode = ROCEV2_SVC_UD | (imm ? ROCEV2_OP_SEND_ONLY_IMM : ROCEV2_OP_SEND_ONLY);
 	u32 qkey = wqe->ud.qkey & QKEY_OF_QP ? qp->attr.qkey : wqe->ud.qkey;
 	u32 qpn = wqe->ud.qpn & ROCEV2_QPN_MASK;
 	struct rocev2_deth *deth;
+	u32 hdr_len = rocev2_opcodes[opcode].hdr_len;
 	struct rocev2_bth *bth;
-	struct sk_buff *skb;
 
-	skb = rocev2_tx_alloc(qp, path, rocev2_opcodes[opcode].hdr_len, wqe->length);
-	if (!skb)
+	/* each has a port, and maybe a QPN, of its own */
+	bth = rocev2_tx_begin(qp, path, hdr_len, wqe->length, false);
+	if (!bth)
 		return NULL;
-	udp_hdr(skb)->source = htons(rdma_get_udp_sport(path->flow_label, qp->qpn, qpn));
-	bth = rocev2_tx_bth(skb);
+	udp_hdr(qp->tx.skb)->source = htons(rdma_get_udp_sport(path->flow_label, qp->qpn, qpn));
 	rocev2_bth_fill(bth, opcode, -wqe->length & 3,
 			wqe->send_flags & IB_SEND_SOLICITED, false, qpn, qp->req.psn);
 	deth = (void *)(bth + 1);
@@ -50,7 +51,7 @@ static struct sk_buff *make_packet(struct rocev2_qp *qp, const struct rocev2_pat
 
 		immdt->imm = wqe->imm;
 	}
-	return skb;
+	return (void *)bth + hdr_len;
 }
 
 enum ib_wc_status rocev2_ud_send(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
@@ -58,7 +59,6 @@ enum ib_wc_status rocev2_ud_send(struct rocev2_qp *qp, const struct rocev2_send_
 	bool imm = wqe->opcode == IB_WR_SEND_WITH_IMM;
 	enum rocev2_mr_status status = ROCEV2_MR_OK;
 	const struct rocev2_av *av;
-	struct sk_buff *skb;
 	void *payload;
 
 	/* the number is the application's word: it may name anybody's AH */
@@ -67,19 +67,17 @@ enum ib_wc_status rocev2_ud_send(struct rocev2_qp *qp, const struct rocev2_send_
 		return IB_WC_LOC_QP_OP_ERR;
 	if (wqe->length > datagram_mtu(qp))
 		return IB_WC_LOC_LEN_ERR;
-	skb = make_packet(qp, &av->path, wqe, imm);
-	if (!skb)
+	payload = make_packet(qp, &av->path, wqe, imm);
+	if (!payload)
 		return IB_WC_SUCCESS;
-	payload = (void *)rocev2_tx_bth(skb) +
-		  rocev2_opcodes[rocev2_tx_bth(skb)->opcode].hdr_len;
 	if (wqe->length)
 		status = rocev2_req_gather(qp, wqe, 0, wqe->length, payload);
 	if (status != ROCEV2_MR_OK) {
-		kfree_skb(skb);
+		rocev2_tx_cancel(qp);
 		/* it is not sent yet (req.fault_wait), or cannot be */
 		return status == ROCEV2_MR_NOT_PRESENT ? IB_WC_SUCCESS : IB_WC_LOC_PROT_ERR;
 	}
-	rocev2_tx_send(qp, &av->path, skb);
+	rocev2_tx_commit(qp);
 	return IB_WC_SUCCESS;
 }
 
