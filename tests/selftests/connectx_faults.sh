@@ -54,14 +54,18 @@ link_flap() {
 	inject link-up && eventually link_is_active "$DEV_B" && flows && stop_traffic
 }
 
-link_down_for_long() {
+# breaks COMMAND...: traffic ends by it with a clean error, which A has counted
+breaks() {
 	local before
 
 	start_traffic || return
 	before=$(counter "$DEV_A" req_retries_exceeded)
-	inject link-down && ends_cleanly '^A: .*transport retry counter exceeded' &&
-		[ "$(counter "$DEV_A" req_retries_exceeded)" -gt "$before" ] &&
-		inject link-up && eventually link_is_active "$DEV_B" && traffic_works
+	"$@" && ends_cleanly '^A: .*transport retry counter exceeded' &&
+		[ "$(counter "$DEV_A" req_retries_exceeded)" -gt "$before" ]
+}
+
+link_down_for_long() {
+	breaks inject link-down && inject link-up && eventually link_is_active "$DEV_B" && traffic_works
 }
 
 said() { dmesg | grep -i "mlx5_core.*$1"; }
@@ -82,14 +86,17 @@ command_timeout() {
 	[ $found = 0 ] && flows && moderate "$CARD_B" dim && flows && stop_traffic
 }
 
+# B has its netdev back, as the kernel names it and in the initial namespace: make it end B again.
+b_again() {
+	patiently 120 has_netdevs 1 || return
+	ip link set "$(card_netdevs)" name "$IF_B" mtu "$MTU" netns "$NS_B" &&
+		make_end "$NS_B" "$IF_B" $IP4_B $IP6_B && add_link_b && CARD_B=$(attached "$IF_B")
+}
+
 # The driver finds the card ill, takes it down and brings it up again.
 health() {
 	dmesg -C
-	start_traffic && inject health && ends_cleanly '^A: .*transport retry counter exceeded' || return
-	patiently 120 said 'recovery succeeded' || return
-	patiently 120 link_on "$NS_B" "$IF_B" && add_link_b || return
-	CARD_B=$(attached "$IF_B")
-	traffic_works
+	breaks inject health && patiently 120 said "recovery succeeded" && b_again && traffic_works
 }
 
 card_is_gone() {
@@ -98,9 +105,8 @@ card_is_gone() {
 }
 
 removal() {
-	start_traffic && card "$number" remove &&
-		ends_cleanly '^A: .*transport retry counter exceeded' '^B: .*device gone' &&
-		patiently 60 card_is_gone && rdma link show "$DEV_A/1"
+	breaks card "$number" remove && grep "^B: .*device gone" "$scratch/steady.log" && patiently 60 card_is_gone &&
+		rdma link show "$DEV_A/1"
 }
 
 # With the card that is left.

@@ -170,8 +170,9 @@ void Card::State::WriteUar(std::uint64_t offset, unsigned size, std::uint64_t va
     const std::uint64_t at = offset % kUarPage;
     const std::uint32_t first = Swap(Word(value, 0));
 
-    if (unhealthy) {
-        trace.Note("UAR {:#x} is written at {:#x}: the card is not healthy", uar, at);
+    /* of a driver that has not stopped its queues yet: it takes the interface down, or resets it, before */
+    if (unhealthy || nic_interface != NicInterface::kFull) {
+        trace.Note("UAR {:#x} is written at {:#x}: the interface is down", uar, at);
         return;
     }
     if (!objects.uars.contains(uar)) {

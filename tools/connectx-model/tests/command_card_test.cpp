@@ -104,6 +104,8 @@ TEST_F(ObjectsTest, HealthFaultAndRecovery)
     machine.Write(kAddressLow, 7 << 8);
     EXPECT_EQ(machine.Read(kAddressLow) >> 8 & 7, 1U);
     EXPECT_EQ(machine.Read(CX_AT(initial_seg, health_buffer.irisc_index)) >> 16 & 0xff, 0U);
+    machine.Write64(std::uint64_t{ driver.uar } * 4096 + 0x800, 1 << 8, sq << 8);
+    EXPECT_EQ(Status()["complaints"], complaints) << "its queues may send yet";
 
     Driver again(machine);
 
