@@ -12,7 +12,9 @@
 need dmesg
 steady="$(dirname "$0")/steady"
 setup_attached
-# the number of B's card is the last byte of its address
+pci_a=$(basename "$(on_a readlink -f "/sys/class/net/$IF_A/device")")
+# the number of a card is the last byte of its address
+number_a=$((16#$(on_a cat "/sys/class/net/$IF_A/address" | cut -d: -f6)))
 number=$((16#$(on_b cat "/sys/class/net/$IF_B/address" | cut -d: -f6)))
 
 inject() { card "$number" fault "$@"; }
@@ -54,18 +56,19 @@ link_flap() {
 	inject link-up && eventually link_is_active "$DEV_B" && flows && stop_traffic
 }
 
-# breaks COMMAND...: traffic ends by it with a clean error, which A has counted
+# breaks END COMMAND...: traffic ends by it with a clean error, which that end has counted
 breaks() {
-	local before
+	local end=$1 dev=DEV_$1 before
 
-	start_traffic || return
-	before=$(counter "$DEV_A" req_retries_exceeded)
-	"$@" && ends_cleanly '^A: .*transport retry counter exceeded' &&
-		[ "$(counter "$DEV_A" req_retries_exceeded)" -gt "$before" ]
+	shift
+	start_traffic $patience || return
+	before=$(counter "${!dev}" req_retries_exceeded)
+	"$@" && ends_cleanly "^$end: .*transport retry counter exceeded" &&
+		[ "$(counter "${!dev}" req_retries_exceeded)" -gt "$before" ]
 }
 
 link_down_for_long() {
-	breaks inject link-down && inject link-up && eventually link_is_active "$DEV_B" && traffic_works
+	breaks A inject link-down && inject link-up && eventually link_is_active "$DEV_B" && traffic_works
 }
 
 said() { dmesg | grep -i "mlx5_core.*$1"; }
@@ -96,17 +99,18 @@ b_again() {
 # The driver finds the card ill, takes it down and brings it up again.
 health() {
 	dmesg -C
-	breaks inject health && patiently 120 said "recovery succeeded" && b_again && traffic_works
+	breaks A inject health && patiently 120 said "recovery succeeded" && b_again && traffic_works
 }
 
-card_is_gone() {
-	! on_b test -e "/sys/class/net/$IF_B" && ! test -e "/sys/kernel/debug/rocev2_mlx5/$CARD_B" &&
-		! rdma link show "$DEV_B/1" 2>/dev/null
+a_is_gone() {
+	! test -e "/sys/bus/pci/devices/$pci_a" && ! on_a test -e "/sys/class/net/$IF_A" &&
+		! test -e "/sys/kernel/debug/rocev2_mlx5/$CARD_A" && ! rdma link show "$DEV_A/1" 2>/dev/null
 }
 
+# Of end A, which is in slot 0: User Mode Linux can empty no other. The driver finds out by itself, in seconds.
 removal() {
-	breaks card "$number" remove && grep "^B: .*device gone" "$scratch/steady.log" && patiently 60 card_is_gone &&
-		rdma link show "$DEV_A/1"
+	patience=$patient breaks B card "$number_a" remove && grep "^A: .*device gone" "$scratch/steady.log" &&
+		patiently 60 a_is_gone && rdma link show "$DEV_B/1"
 }
 
 # With the card that is left.

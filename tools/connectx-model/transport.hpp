@@ -12,7 +12,10 @@ class Transport : public Bus {
 public:
     /** Before the first turn of the event loop; `function` is used as long as the loop runs. */
     virtual void Start(Function &function) = 0;
-    /** Surprise removal: the guest's side sees the connection end. False: no guest is connected. */
+    /**
+     * Surprise removal: nothing is written any more, all-ones is read, and the guest's side sees the connection end.
+     * False: no guest is connected, or the card is removed already.
+     */
     virtual bool Disconnect() = 0;
     /** State and counters as a JSON object. */
     virtual std::string Status() const = 0;

@@ -33,6 +33,7 @@ enum Request : std::uint32_t {
     kSetProtocolFeatures = 16,
     kGetQueueNum = 17,
     kSetVringEnable = 18,
+    kSetBackendRequests = 21,
 };
 
 struct Header {
@@ -49,6 +50,8 @@ constexpr std::uint32_t kFlagsNeedReply = 1U << 3;
 
 constexpr std::uint64_t kProtocolFeatures = 1ULL << 30; /* VHOST_USER_F_PROTOCOL_FEATURES, a feature bit */
 constexpr std::uint64_t kReplyAck = 1ULL << 3;          /* VHOST_USER_PROTOCOL_F_REPLY_ACK, a protocol feature bit */
+constexpr std::uint64_t kBackendRequests = 1ULL << 5;   /* VHOST_USER_PROTOCOL_F_BACKEND_REQ */
+constexpr std::uint64_t kProtocol = kReplyAck | kBackendRequests;
 constexpr std::uint64_t kFeatures = 1ULL << VIRTIO_F_VERSION_1 | kProtocolFeatures;
 
 struct RingState {
@@ -99,8 +102,9 @@ std::optional<std::size_t> BodySize(std::span<const std::byte> bytes)
 
 } // namespace
 
-VirtioPcidev::VirtioPcidev(EventLoop &loop, Trace &trace, std::string path, bool once)
-    : loop_(loop), trace_(trace), path_(std::move(path)), once_(once),
+VirtioPcidev::VirtioPcidev(EventLoop &loop, Trace &trace, std::string path, bool once,
+                           Clock::duration removal_time)
+    : loop_(loop), trace_(trace), path_(std::move(path)), once_(once), removal_time_(removal_time),
       pci_([this](unsigned vector, std::uint64_t address, std::uint32_t data) {
           waiting_.set(vector);
           messages_[vector] = {address, data};
@@ -139,10 +143,20 @@ void VirtioPcidev::Adopt(FileDescriptor socket)
 
 bool VirtioPcidev::Disconnect()
 {
-    if (!guest_)
+    if (!guest_ || removed_)
         return false;
     trace_.Note("removed, as asked for");
-    guest_->Close("");
+    if (!requests_) {
+        guest_->Close("");
+        return true;
+    }
+    removed_ = true;
+    pci_.Reset();
+    waiting_.reset();
+    hang_up_ = loop_.After(removal_time_, [this] {
+        hang_up_ = 0;
+        requests_.Reset();
+    });
     return true;
 }
 
@@ -157,6 +171,9 @@ void VirtioPcidev::Closed(std::string_view reason)
     memory_.UnmapAll();
     regions_.clear();
     features_ = protocol_features_ = 0;
+    loop_.Cancel(std::exchange(hang_up_, 0));
+    requests_.Reset();
+    removed_ = false;
     guest_.reset();
     if (once_)
         loop_.Stop();
@@ -212,9 +229,9 @@ VirtioPcidev::Result VirtioPcidev::Execute(std::uint32_t request, Body body, Des
         features_ = *value;
         return {.done = true, .reply = {}};
     case kGetProtocolFeatures:
-        return {.done = true, .reply = Bytes(kReplyAck)};
+        return {.done = true, .reply = Bytes(kProtocol)};
     case kSetProtocolFeatures:
-        if (!value || (*value & ~kReplyAck) != 0)
+        if (!value || (*value & ~kProtocol) != 0)
             return {};
         protocol_features_ = *value;
         return {.done = true, .reply = {}};
@@ -224,6 +241,11 @@ VirtioPcidev::Result VirtioPcidev::Execute(std::uint32_t request, Body body, Des
         return {.done = true, .reply = {}};
     case kResetOwner:
         StopQueues();
+        return {.done = true, .reply = {}};
+    case kSetBackendRequests:
+        if ((protocol_features_ & kBackendRequests) == 0 || descriptors.size() != 1)
+            return {};
+        requests_ = std::move(descriptors.front());
         return {.done = true, .reply = {}};
     case kSetMemTable:
         return SetMemoryTable(body, descriptors);
@@ -430,6 +452,11 @@ std::uint32_t VirtioPcidev::RunCommand(const Vring::Chain &chain)
     const bool has_bar = message->bar == 0;
     std::vector<std::byte> answer(message->size, std::byte{0xff});
 
+    if (removed_) {
+        const bool reads = message->op == VIRTIO_PCIDEV_OP_CFG_READ || message->op == VIRTIO_PCIDEV_OP_MMIO_READ;
+
+        return reads ? Scatter(memory_, chain, answer) : 0;
+    }
     switch (message->op) {
     case VIRTIO_PCIDEV_OP_CFG_READ:
         pci_.ReadConfig(message->address, answer);

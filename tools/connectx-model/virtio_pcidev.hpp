@@ -23,8 +23,16 @@ namespace cx {
 
 class VirtioPcidev final : public Transport {
 public:
+    /*
+     * From a removal until the guest is told. It makes its driver let go of the card, but does not tell it that the
+     * card is gone (pci_dev_is_disconnected()): one that has not found out by itself waits for the time-out of each
+     * command.
+     */
+    static constexpr auto kRemovalTime = std::chrono::seconds(10);
+
     /** With `once`, the loop is stopped when the first guest has gone. An empty `path`: only Adopt() (tests). */
-    VirtioPcidev(EventLoop &loop, Trace &trace, std::string path, bool once);
+    VirtioPcidev(EventLoop &loop, Trace &trace, std::string path, bool once,
+                 Clock::duration removal_time = kRemovalTime);
     ~VirtioPcidev() override;
     VirtioPcidev(const VirtioPcidev &) = delete;
     VirtioPcidev &operator=(const VirtioPcidev &) = delete;
@@ -91,6 +99,7 @@ private:
     Trace &trace_;
     std::string path_;
     bool once_;
+    Clock::duration removal_time_;
     GuestMemory memory_;
     PciEndpoint pci_;
     Function *function_ = nullptr;
@@ -102,6 +111,10 @@ private:
     /* interrupts that found no buffer; one that comes again meanwhile is the same to the guest */
     std::bitset<kVectors> waiting_;
     std::array<Message, kVectors> messages_ = {};
+    /* nothing is ever asked there: that it ends is how UML learns of a removal */
+    FileDescriptor requests_;
+    bool removed_ = false; /* an empty slot: all-ones is read, and nothing is written */
+    Timers::Id hang_up_ = 0;
     Timers::Id more_ = 0; /* commands that wait for the loop's next turn */
     std::uint64_t interrupts_ = 0, queued_interrupts_ = 0, accesses_ = 0, refused_ = 0, guests_ = 0;
 };

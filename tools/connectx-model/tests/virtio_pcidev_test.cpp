@@ -27,8 +27,10 @@ enum : std::uint32_t {
     kGetProtocolFeatures = 15,
     kSetProtocolFeatures,
     kSetVringEnable = 18,
+    kSetBackendRequests = 21,
 };
 
+constexpr std::uint64_t kReplyAck = 1U << 3, kBackendRequests = 1U << 5;
 constexpr std::uint64_t kMemory = 1 << 20;
 constexpr std::uint64_t kGuest = 0x10000000;  /* of the memory: guest address, and the guest process' own */
 constexpr std::uint64_t kUser = 0x7f0000000000;
@@ -119,11 +121,11 @@ protected:
         return recv(guest_.Get(), bytes.data(), bytes.size(), MSG_DONTWAIT) == 0;
     }
 
-    void Negotiate()
+    void Negotiate(std::uint64_t protocol = kReplyAck)
     {
         EXPECT_EQ(At<std::uint64_t>(Ask(kGetFeatures, {}), 0), 1ULL << 32 | 1ULL << 30);
-        EXPECT_EQ(At<std::uint64_t>(Ask(kGetProtocolFeatures, {}), 0), 1U << 3);
-        Post(kSetProtocolFeatures, Body(std::uint64_t{1U << 3}));
+        EXPECT_EQ(At<std::uint64_t>(Ask(kGetProtocolFeatures, {}), 0), kReplyAck | kBackendRequests);
+        Post(kSetProtocolFeatures, Body(protocol));
         EXPECT_TRUE(Granted(kSetOwner, {}));
         EXPECT_TRUE(Granted(kSetFeatures, Body(std::uint64_t{1ULL << 32 | 1ULL << 30})));
     }
@@ -150,9 +152,9 @@ protected:
             EXPECT_TRUE(Granted(kSetVringEnable, Body(ring, std::uint32_t{1})));
         }
     }
-    void SetUp(bool enable)
+    void SetUp(bool enable, std::uint64_t protocol = kReplyAck)
     {
-        Negotiate();
+        Negotiate(protocol);
         EXPECT_TRUE(Granted(kSetMemTable, MemoryTable(), {file_.Get()}));
         SetUpRing(0, enable);
         SetUpRing(1, enable);
@@ -256,7 +258,7 @@ protected:
     EventLoop loop_;
     Trace trace_{false};
     RecordingFunction function_;
-    VirtioPcidev device_{loop_, trace_, "", false};
+    VirtioPcidev device_{loop_, trace_, "", false, std::chrono::milliseconds(50)};
     FileDescriptor guest_;
 };
 
@@ -469,6 +471,7 @@ TEST_F(VirtioPcidevTest, BadRequestsAreRefused)
     EXPECT_FALSE(Granted(kSetVringKick, Body(std::uint64_t{0}), {file_.Get()})); /* cannot be polled */
     EXPECT_FALSE(Granted(kSetVringKick, Body(std::uint64_t{0x100})));            /* polling is not done */
     EXPECT_FALSE(Granted(kSetVringCall, Body(std::uint64_t{0})));                /* without the descriptor */
+    EXPECT_FALSE(Granted(kSetBackendRequests, {}, {file_.Get()}));               /* not agreed on */
     EXPECT_FALSE(Granted(200, {}));
     SetUpRing(0);
     EXPECT_FALSE(Granted(kSetVringNum, Body(std::uint32_t{0}, std::uint32_t{4}))); /* it runs */
@@ -527,6 +530,44 @@ TEST_F(VirtioPcidevTest, SurpriseRemoval)
     EXPECT_FALSE(device_.Disconnect());
     EXPECT_EQ(trace_.complaints(), 0U);
     EXPECT_EQ(function_.resets, 1);
+}
+
+TEST_F(VirtioPcidevTest, RemovalLeavesAnEmptySlot)
+{
+    auto [told, end] = MakePair(SOCK_STREAM);
+    char byte = 0;
+
+    SetUp(true, kReplyAck | kBackendRequests);
+    EXPECT_FALSE(Granted(kSetBackendRequests, {})) << "without the descriptor";
+    EXPECT_TRUE(Granted(kSetBackendRequests, {}, {end.Get()}));
+    end.Reset();
+    EnableInterrupt(0);
+    OfferInterruptBuffer(0);
+    EXPECT_TRUE(device_.Disconnect());
+    EXPECT_FALSE(device_.Disconnect()) << "once is enough";
+    EXPECT_EQ(recv(told.Get(), &byte, 1, MSG_DONTWAIT), -1) << "the guest is to find out by itself";
+
+    EnableMemory();
+    EXPECT_EQ(Read<std::uint32_t>(kConfigRead, 0), UINT32_MAX);
+    EXPECT_EQ(Read<std::uint64_t>(kMmioRead, 0x18), UINT64_MAX);
+    Write<std::uint32_t>(kMmioWrite, 0x18, 1);
+    device_.Interrupt(0);
+    EXPECT_TRUE(function_.reads.empty() && function_.writes.empty());
+    EXPECT_FALSE(function_.bus_master);
+    EXPECT_EQ(function_.resets, 1);
+    EXPECT_EQ(UsedIndex(1), 0) << "no interrupt";
+
+    EXPECT_TRUE(RunUntil(loop_, [&] { return recv(told.Get(), &byte, 1, MSG_DONTWAIT) == 0; }));
+    EXPECT_EQ(Read<std::uint32_t>(kConfigRead, 0), UINT32_MAX) << "as long as the guest likes";
+    guest_.Reset();
+    RunAll(loop_);
+
+    /* the next guest finds a card */
+    std::memset(memory_, 0, kMemory);
+    Connect();
+    SetUp(true);
+    EXPECT_EQ(Read<std::uint32_t>(kConfigRead, 0), 0x101715b3U);
+    EXPECT_EQ(trace_.complaints(), 1U) << "of the request without its descriptor";
 }
 
 } // namespace
