@@ -74,6 +74,7 @@ link_down_for_long() {
 said() { dmesg | grep -i "mlx5_core.*$1"; }
 
 # mlx5_core waits a minute for each command, in a sleep that the kernel takes for a hang after 20 s.
+# It has that command back some time later: it can recover no card, nor let go of it, that still owes it one.
 command_timeout() {
 	local patience found
 
@@ -86,7 +87,7 @@ command_timeout() {
 	patiently 90 said 'timeout'
 	found=$?
 	echo "$patience" >/proc/sys/kernel/hung_task_timeout_secs
-	[ $found = 0 ] && flows && moderate "$CARD_B" dim && flows && stop_traffic
+	[ $found = 0 ] && flows && moderate "$CARD_B" dim && patiently 60 said 'after timeout' && flows && stop_traffic
 }
 
 # B has its netdev back, as the kernel names it and in the initial namespace: make it end B again.

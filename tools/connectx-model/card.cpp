@@ -57,7 +57,7 @@ std::uint32_t Word(std::uint64_t value, unsigned index)
 
 Card::State::State(Bus &bus, Timers &clock, Wire &wire, CardOptions given)
     : options(given), gate(bus), timers(clock), trace(given.trace), data_path(objects, gate, clock, wire, trace),
-      queue(gate, objects, data_path, trace), started(clock.Now())
+      queue(gate, clock, objects, data_path, trace), started(clock.Now())
 {
     objects.vport.permanent_mac = options.mac;
 }
@@ -290,7 +290,7 @@ bool Card::Inject(Fault fault, std::uint32_t number)
 
     switch (fault) {
     case Fault::kCommandTimeout:
-        state.queue.DropNext();
+        state.queue.DelayNext();
         return true;
     case Fault::kCqError: {
         Cq *cq = Pick(state.objects.cqs, number, [](const Cq &each) { return each.completions; });
@@ -316,6 +316,7 @@ bool Card::Inject(Fault fault, std::uint32_t number)
     case Fault::kHealth:
         state.unhealthy = true;
         state.unhealthy_since = state.timers.Now();
+        state.queue.CancelLate();
         state.data_path.StopSending();
         return true;
     }

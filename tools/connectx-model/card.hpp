@@ -25,7 +25,7 @@ struct CardOptions {
 
 /** Faults that the control socket asks for (control.cpp); each acts once unless said otherwise. */
 enum class Fault {
-    kCommandTimeout, /* the next command is never completed */
+    kCommandTimeout, /* the next command is completed when the driver has given it up */
     kCqError,        /* CQ `number` (0: the busiest) goes to the error state, with an async event */
     kRqError,        /* RQ `number` (0: the busiest) goes to the error state; receives complete in error */
     kLostInterrupt,  /* the next completion interrupt is not sent */

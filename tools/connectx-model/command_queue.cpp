@@ -64,8 +64,8 @@ bool HasCommandEq(const Objects &objects)
 
 } // namespace
 
-CommandQueue::CommandQueue(Bus &bus, Objects &objects, DataPath &data_path, Trace &trace)
-    : bus_(bus), objects_(objects), data_path_(data_path), trace_(trace), commands_(objects, data_path, trace)
+CommandQueue::CommandQueue(Bus &bus, Timers &timers, Objects &objects, DataPath &data_path, Trace &trace)
+    : bus_(bus), timers_(timers), objects_(objects), data_path_(data_path), trace_(trace), commands_(objects, data_path, trace)
 {
 }
 
@@ -94,9 +94,11 @@ void CommandQueue::Run(unsigned slot)
         trace_.Complain("command slot {} is rung, but not given to the card", slot);
         return;
     }
-    if (drop_next_) {
-        drop_next_ = false;
-        trace_.Note("command slot {} is dropped", slot);
+    if (delay_next_) {
+        delay_next_ = false;
+        trace_.Note("command slot {} is late", slot);
+        CancelLate();
+        late_ = timers_.After(kLate, [this, slot] { Run(slot); });
         return;
     }
 

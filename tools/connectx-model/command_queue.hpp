@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "host.hpp"
+#include "timers.hpp"
 
 #include <cstdint>
 #include <span>
@@ -20,11 +21,12 @@ public:
     static constexpr unsigned kLogSize = 5;
     static constexpr unsigned kLogStride = 6;
 
-    CommandQueue(Bus &bus, Objects &objects, DataPath &data_path, Trace &trace);
+    CommandQueue(Bus &bus, Timers &timers, Objects &objects, DataPath &data_path, Trace &trace);
 
-    /** DMA address of the queue, 4 KiB aligned; 0: none. */
+    /** DMA address of the queue, 4 KiB aligned; 0: none. What is late is so for ever. */
     void SetAddress(std::uint64_t address)
     {
+        CancelLate();
         address_ = address;
     }
     std::uint64_t address() const
@@ -35,10 +37,18 @@ public:
     /** The doorbell register: bit n is slot n. Slots are executed at once, lowest first. */
     void Doorbell(std::uint32_t slots);
 
-    /** The next command is neither executed nor completed. */
-    void DropNext()
+    /**
+     * The next command is executed and completed when the driver has given it up: mlx5_core waits 60 s. It leaves the
+     * slot to the card, and until it has it back it can neither unload nor recover from an internal error.
+     */
+    static constexpr auto kLate = std::chrono::seconds(75);
+    void DelayNext()
     {
-        drop_next_ = true;
+        delay_next_ = true;
+    }
+    void CancelLate()
+    {
+        timers_.Cancel(late_);
     }
 
     std::uint64_t executed() const
@@ -72,13 +82,15 @@ private:
     void WriteOutput(std::span<const std::byte> output, std::span<const std::uint64_t> mailboxes);
 
     Bus &bus_;
+    Timers &timers_;
     Objects &objects_;
     DataPath &data_path_;
     Trace &trace_;
     Commands commands_;
     std::uint64_t address_ = 0;
     std::uint64_t executed_ = 0;
-    bool drop_next_ = false;
+    bool delay_next_ = false;
+    Timers::Id late_ = 0;
 };
 
 } // namespace cx

@@ -131,12 +131,26 @@ TEST_F(CommandQueueTest, DestroyOfTheCommandEqIsPolled)
     EXPECT_TRUE(driver.Run(CX_INPUT(NOP, nop)).Ok());
 }
 
-TEST_F(CommandQueueTest, DroppedCommand)
+TEST_F(CommandQueueTest, LateCommand)
 {
-    machine.card->Inject(Fault::kCommandTimeout);
+    std::span<std::byte> late;
+    const auto run = [&] {
+        return driver.Run(CX_INPUT(NOP, nop), CX_SIZE(nop_out), [&](auto entry, auto) { late = entry; }).completed;
+    };
 
-    EXPECT_FALSE(driver.Run(CX_INPUT(NOP, nop)).completed);
+    machine.card->Inject(Fault::kCommandTimeout);
+    EXPECT_FALSE(run());
     EXPECT_TRUE(driver.Run(CX_INPUT(NOP, nop)).Ok());
+    machine.timers.Advance(std::chrono::seconds(74));
+    EXPECT_EQ(CX_GET(late, cmd_queue_entry, ownership), 1U);
+    machine.timers.Advance(std::chrono::seconds(1));
+    EXPECT_EQ(CX_GET(late, cmd_queue_entry, ownership), 0U);
+
+    machine.card->Inject(Fault::kCommandTimeout);
+    EXPECT_FALSE(run());
+    machine.card->Inject(Fault::kHealth);
+    machine.timers.Advance(std::chrono::seconds(80));
+    EXPECT_EQ(CX_GET(late, cmd_queue_entry, ownership), 1U) << "of an ill card: never";
 }
 
 TEST_F(CommandQueueTest, WithoutBusMasterNothingIsRead)
