@@ -6,6 +6,7 @@
 // Also the table of QP state transitions.  What is expected is what the
 // InfiniBand specification says (responder errors: table of section 9.9.3).
 #include "common/memory.hpp"
+#include "common/system.hpp"
 #include "common/verbs.hpp"
 
 #include <algorithm>
@@ -427,6 +428,64 @@ void retry_exceeded(const Sides &sides, Link link, const char *peer)
              "behind");
     expect_state(bench.pair.a, IBV_QPS_ERR);
     require(untouched(bench.b.buffer.span()), "the peer's memory was written");
+}
+
+// A qdisc that gives the device next to nothing.
+class StuckDevice {
+public:
+    explicit StuckDevice(const Side &side) : side_(side)
+    {
+        netdev_ = run({"cat", fmt::format("/sys/class/infiniband/{}/ports/1/gid_attrs/ndevs/0", side.device)});
+        netdev_.erase(netdev_.find_last_not_of('\n') + 1);
+        // superpackets would be cut, and so leave the QP's count of what the device has
+        run({"ethtool", "-K", netdev_, "tx-udp-segmentation", "off"});
+        run({"tc", "qdisc", "add", "dev", netdev_, "root", "tbf", "rate", "1kbit", "burst", "1600", "limit",
+             "1000000"});
+    }
+    ~StuckDevice()
+    {
+        try {
+            run({"tc", "qdisc", "del", "dev", netdev_, "root"});
+            run({"ethtool", "-K", netdev_, "tx-udp-segmentation", "on"});
+        } catch (const std::exception &error) {
+            fmt::print("# {}\n", error.what());
+        }
+    }
+    StuckDevice(const StuckDevice &) = delete;
+    StuckDevice &operator=(const StuckDevice &) = delete;
+
+private:
+    std::string run(std::vector<std::string> argv) const
+    {
+        if (!side_.netns.empty())
+            argv.insert(argv.begin(), {"ip", "netns", "exec", side_.netns});
+        return run_command(argv);
+    }
+
+    const Side &side_;
+    std::string netdev_;
+};
+
+// Packets that the device does not take are lost, too, in the end: after a time-out none of them can be sent again,
+// since so many are there already.
+void retry_exceeded_in_device(const Sides &sides, Link link)
+{
+    constexpr uint64_t requests = 8;
+    link.mtu = IBV_MTU_256;
+    link.timeout = 10; // 4.2 ms
+    link.retry_cnt = 2;
+    Bench bench(sides, link);
+    const StuckDevice stuck(sides.a);
+    ibv_qp *qp_a = bench.pair.a.qp.get();
+    std::array sges{bench.local(0, window_size)};
+    for (uint64_t id = 1; id <= requests; id++) {
+        ibv_send_wr wr = bench.request(id, IBV_WR_RDMA_WRITE, sges);
+        post_send(qp_a, wr);
+    }
+    check_wc(must_poll(bench.pair.a.send_cq.get(), "write"), IBV_WC_RETRY_EXC_ERR, 1, qp_a, "write");
+    for (uint64_t id = 2; id <= requests; id++)
+        check_wc(must_poll(bench.pair.a.send_cq.get(), "behind"), IBV_WC_WR_FLUSH_ERR, id, qp_a, "behind");
+    expect_state(bench.pair.a, IBV_QPS_ERR);
 }
 
 // ---------------------------------------------------------------------------
@@ -1188,6 +1247,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
     for (const char *peer : {"destroyed", "in_reset", "in_error"})
         add(fmt::format("retry_exceeded.peer_{}", peer),
             [&, link, peer] { retry_exceeded(sides, link, peer); });
+    add("retry_exceeded.in_device", [&, link] { retry_exceeded_in_device(sides, link); });
 
     static const auto local_table = local_errors();
     for (const LocalError &error : local_table)

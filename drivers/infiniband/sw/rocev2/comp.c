@@ -538,6 +538,18 @@ static u64 ack_timeout_ns(const struct rocev2_qp *qp)
 	return timeout << min(qp->attr.retry_cnt - qp->req.retry_left, MAX_ACK_BACKOFF);
 }
 
+/*
+ * What must be sent again waits for a device that has taken packets meanwhile, if not yet enough
+ * of them: it is slow, and has all the time it needs. Nothing is lost.
+ */
+static bool device_is_slow(const struct rocev2_qp *qp)
+{
+	const struct rocev2_req *req = &qp->req;
+
+	return req->stuck && !req->fatal_nak &&
+	       atomic_read(&qp->inflight) < req->stuck_inflight;
+}
+
 void rocev2_comp_timers(struct rocev2_qp *qp)
 {
 	struct rocev2_req *req = &qp->req;
@@ -552,6 +564,10 @@ void rocev2_comp_timers(struct rocev2_qp *qp)
 		retry(qp, req->nak_reason);
 	} else if (req->ack_deadline && !req->progress &&
 		   !ktime_before(now, req->ack_deadline)) {
+		if (device_is_slow(qp)) {
+			req->ack_deadline = 0;
+			return;
+		}
 		/* a response that was asked for again may be asked for once more */
 		req->gap = false;
 		/*
@@ -566,18 +582,21 @@ void rocev2_comp_timers(struct rocev2_qp *qp)
 void rocev2_comp_update_deadline(struct rocev2_qp *qp)
 {
 	struct rocev2_req *req = &qp->req;
+	bool stuck = req->una_psn == req->psn;
 
 	/*
-	 * A timeout of 0 means no limit (9.7.6.1.3). Nothing is due either while the
-	 * device has not taken again what must be sent again. After a fatal NAK nothing
-	 * is sent again, and there is a limit in any case.
+	 * A timeout of 0 means no limit (9.7.6.1.3). After a fatal NAK nothing is sent again, and
+	 * there is a limit in any case. A device that takes nothing of what must be sent again
+	 * may have lost it; once it has, the peer has the whole time.
 	 */
 	if (!(rocev2_qp_state(qp) & ROCEV2_QPS_TX) || req->una_psn == req->max_psn ||
-	    req->rnr_wait || req->fault_wait ||
-	    (!req->fatal_nak && (req->una_psn == req->psn || !qp->attr.timeout)))
+	    req->rnr_wait || req->fault_wait || (!req->fatal_nak && !qp->attr.timeout)) {
 		req->ack_deadline = 0;
-	else if (!req->ack_deadline || req->progress)
+	} else if (!req->ack_deadline || req->progress || (req->stuck && !stuck)) {
 		req->ack_deadline = ktime_add_ns(ktime_get(), ack_timeout_ns(qp));
+		req->stuck_inflight = atomic_read(&qp->inflight);
+	}
+	req->stuck = stuck;
 }
 
 ktime_t rocev2_comp_next_deadline(const struct rocev2_qp *qp)

@@ -212,6 +212,8 @@ static inline struct rocev2_send_wqe *rocev2_sq_wqe(const struct rocev2_sq *sq, 
  * @progress: @una_psn moved during this run
  * @rnr_until: when sending may go on
  * @ack_deadline: when the oldest unacknowledged PSN counts as lost; 0 for none
+ * @stuck: nothing is sent again yet of what must be, as a rule since the device has no room
+ * @stuck_inflight: ... and packets in its hands when @ack_deadline was set
  */
 struct rocev2_req {
 	u32	psn;
@@ -244,6 +246,8 @@ struct rocev2_req {
 	struct list_head ahead;
 	ktime_t	rnr_until;
 	ktime_t	ack_deadline;
+	bool	stuck;
+	int	stuck_inflight;
 };
 
 /**

@@ -678,6 +678,7 @@ void rocev2_req_reset(struct rocev2_qp *qp)
 	req->went_back = 0;
 	req->sqd_notify = false;
 	req->ack_deadline = 0;
+	req->stuck = false;
 	req->una_psn = 0;
 	req->max_psn = 0;
 	req->next_psn = 0;
