@@ -6,5 +6,6 @@
 
 . "$(dirname "$0")/lib.sh"
 
+need tc ethtool
 setup
 "$(dirname "$0")/rc_errors" --dev-a "$DEV_A" --dev-b "$DEV_B" --netns-a "$NS_A" --netns-b "$NS_B" "$@"
