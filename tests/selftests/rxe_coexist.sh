@@ -40,7 +40,8 @@ traffic() {
 
 ours() { traffic "$ours_a" "$ours_b" 0000:0000:0000:0000:0000:ffff:0a47:0001; }
 rxe() { traffic "rxa_$ID" "rxb_$ID" 0000:0000:0000:0000:0000:ffff:0a48:0001; }
-# Where locks are debugged, each QP of rdma_rxe, that of the GSI too, has a socket that holds the module: links go first.
+# Where locks are debugged, each QP of rdma_rxe, that of the GSI too, has a socket that holds the module: links go
+# first.
 rmmod_rxe() {
 	if [ -e /proc/lockdep ]; then
 		rdma link del "rxa_$ID" && rdma link del "rxb_$ID" || return

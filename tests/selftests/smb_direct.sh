@@ -67,9 +67,9 @@ link_removed() {
 	umount "$mnt" && mount_it && read_files
 }
 
-# cifs forgets the memory registration of a request that it sends again over a new connection: a struct smbdirect_mr_io
-# whose connection has let go of it (first word 0) and whose count is 1 still. Where kmemleak watches, it is told of these,
-# if it has found no others.
+# cifs forgets the memory registration of a request that it sends again over a new connection: a struct
+# smbdirect_mr_io whose connection has let go of it (first word 0) and whose count is 1 still. Where kmemleak watches,
+# it is told of these, if it has found no others.
 forget_leaks_of_cifs() {
 	local leaks=/sys/kernel/debug/kmemleak found
 

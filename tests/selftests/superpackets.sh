@@ -21,7 +21,8 @@ transfer() {
 
 	sent=$(count tx_superpackets) received=$(count rx_superpackets)
 	bad=$(($(count rx_icrc_encapsulated) + $(count out_of_sequence) + $(count rx_drop_checksum)))
-	"$data" --dev-a "$DEV_A" --dev-b "$DEV_B" --netns-a "$NS_A" --netns-b "$NS_B" --filter mixed --no-rnr --ops 400 || return
+	"$data" --dev-a "$DEV_A" --dev-b "$DEV_B" --netns-a "$NS_A" --netns-b "$NS_B" \
+		--filter mixed --no-rnr --ops 400 || return
 	sent=$(($(count tx_superpackets) - sent)) received=$(($(count rx_superpackets) - received))
 	bad=$(($(count rx_icrc_encapsulated) + $(count out_of_sequence) + $(count rx_drop_checksum) - bad))
 	echo "superpackets: $sent sent, $received received; $bad packets damaged or missing"

@@ -65,7 +65,8 @@ bool HasCommandEq(const Objects &objects)
 } // namespace
 
 CommandQueue::CommandQueue(Bus &bus, Timers &timers, Objects &objects, DataPath &data_path, Trace &trace)
-    : bus_(bus), timers_(timers), objects_(objects), data_path_(data_path), trace_(trace), commands_(objects, data_path, trace)
+    : bus_(bus), timers_(timers), objects_(objects), data_path_(data_path), trace_(trace),
+      commands_(objects, data_path, trace)
 {
 }
 
