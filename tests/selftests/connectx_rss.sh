@@ -9,7 +9,8 @@
 
 need ib_write_bw ss
 queues=4
-setup_attached queues=$queues
+# rings that hold the windows of all QPs: what has no buffer is lost, and what follows is ahead of its turn
+setup_attached queues=$queues ring_size=4096
 gid=$(gid_indices "$DEV_A" 0000:0000:0000:0000:0000:ffff:0a47:0001)
 
 # growth COMMAND...: packets that each of B's queues has received meanwhile, a line each, in $scratch/growth

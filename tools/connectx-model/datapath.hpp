@@ -110,7 +110,7 @@ private:
 
     /* --- send (sq.cpp, segmentation.cpp) --- */
     void RunSq(Sq &sq);
-    void RunSqLater(std::uint32_t number);
+    void RunSqLater(std::uint32_t number, Clock::duration pause = {});
     bool SqOutstanding(const Sq &sq, std::uint16_t &blocks);
     bool FetchWqe(const Sq &sq, Wqe &wqe);
     Syndrome ExecuteWqe(Sq &sq, const Wqe &wqe);

@@ -30,6 +30,11 @@ public:
     virtual ~Wire() = default;
     /** An Ethernet frame without FCS. One that the wire cannot take is dropped and counted there. */
     virtual void Send(std::span<const std::byte> frame) = 0;
+    /** False: send queues wait, as for the other end's pause frames (802.3 annex 31B). A WQE's worth is taken still. */
+    virtual bool Ready() const
+    {
+        return true;
+    }
 };
 
 } // namespace cx

@@ -56,6 +56,11 @@ public:
         loop_.SetEvents(peer_.Get(), EPOLLIN | EPOLLOUT);
     }
 
+    bool Ready() const override
+    {
+        return queue_.size() < kQueue / 2;
+    }
+
     std::string Status() const override
     {
         nlohmann::json status = CountersJson("socket", counters_);

@@ -12,6 +12,8 @@ namespace {
 /* One queue's share of a turn of the event loop. */
 constexpr unsigned kWqesPerTurn = 64;
 constexpr std::uint64_t kBytesPerTurn = std::uint64_t{256} * 1024;
+/* Until the wire is asked again. */
+constexpr auto kPause = std::chrono::microseconds(50);
 
 } // namespace
 
@@ -70,6 +72,10 @@ void DataPath::RunSq(Sq &sq)
             RunSqLater(sq.number);
             return;
         }
+        if (!wire_.Ready() && sq.state == WqState::kReady) {
+            RunSqLater(sq.number, kPause);
+            return;
+        }
         if (!FetchWqe(sq, wqe)) {
             FailSq(sq, nullptr, Syndrome::kLocalOperation);
             return;
@@ -93,9 +99,9 @@ void DataPath::RunSq(Sq &sq)
     }
 }
 
-void DataPath::RunSqLater(std::uint32_t number)
+void DataPath::RunSqLater(std::uint32_t number, Clock::duration pause)
 {
-    sq_turns_[number] = timers_.After(Clock::duration::zero(), [this, number] {
+    sq_turns_[number] = timers_.After(pause, [this, number] {
         const auto found = objects_.sqs.find(number);
 
         sq_turns_.erase(number);

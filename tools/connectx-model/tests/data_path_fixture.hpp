@@ -126,8 +126,13 @@ public:
     {
         frames.emplace_back(frame.begin(), frame.end());
     }
+    bool Ready() const override
+    {
+        return ready;
+    }
 
     std::vector<Bytes> frames;
+    bool ready = true;
 };
 
 class DataPathTest : public testing::Test {

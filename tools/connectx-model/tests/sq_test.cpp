@@ -518,6 +518,21 @@ TEST_F(SqTest, BytesCountToo)
     EXPECT_EQ(cq.producer, 10U);
 }
 
+TEST_F(SqTest, WaitsForTheWire)
+{
+    wire.ready = false;
+    for (int i = 0; i < 3; ++i)
+        PostNop(sq);
+    RingDoorbell(sq);
+    timers.Advance(std::chrono::milliseconds(1));
+    EXPECT_EQ(cq.producer, 0U);
+    EXPECT_EQ(timers.Pending(), 1U) << "it asks again";
+    wire.ready = true;
+    timers.Advance(std::chrono::milliseconds(1));
+    EXPECT_EQ(cq.producer, 3U);
+    EXPECT_EQ(timers.Pending(), 0U);
+}
+
 TEST_F(SqTest, AQueueThatGoesAwayHasNoTurn)
 {
     for (unsigned i = 0; i < 200; ++i)
