@@ -171,7 +171,8 @@ static struct rocev2_rx_buf *qp_next_packet(struct rocev2_qp *qp)
 /**
  * rocev2_qp_run() - an owner's turn
  * @qp: the QP
- * @budget: packets to receive and send at most, but superpackets are not split
+ * @budget: packets to receive and send at most, but that superpackets are not split and
+ *	a quarter is left for sending
  *
  * Context: bottom halves off. The order matters: packets first, since they
  * acknowledge and ask; then what was asked for (READ responses, then the one
@@ -205,9 +206,10 @@ int rocev2_qp_run(struct rocev2_qp *qp, int budget)
 		rocev2_rx_stalled(qp);
 	if (timer)
 		rocev2_comp_timers(qp);
-	work += rocev2_resp_read_run(qp, budget - min(work, budget));
+	/* what came in, a superpacket maybe, must not keep everything from going out */
+	work += rocev2_resp_read_run(qp, max(budget - work, budget / 4));
 	rocev2_resp_flush(qp);
-	work += rocev2_req_run(qp, budget - min(work, budget));
+	work += rocev2_req_run(qp, max(budget - work, budget / 4));
 	rocev2_tx_flush(qp);
 	rocev2_comp_update_deadline(qp);
 	qp_arm_timer(qp);

@@ -243,6 +243,24 @@ static void rx_kept(struct rocev2_qp *qp)
 		rx_finish(qp, buf, rocev2_comp_response(qp, buf));
 }
 
+/*
+ * A packet of another QP than the first one of its superpacket: GRO looks at ports alone, and
+ * QPs may share theirs. It is counted at both.
+ */
+static enum rocev2_rx_verdict rx_elsewhere(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
+{
+	struct rocev2_qp *other = xa_load(&qp->dev->qps, buf->qpn);
+	struct rocev2_rx_buf *copy;
+
+	if (!other)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+	copy = rx_detach(qp, buf);
+	if (!copy)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_NOMEM);
+	rx_queue(other, copy);
+	return ROCEV2_RX_KEPT;
+}
+
 static enum rocev2_rx_verdict rx_segment(struct rocev2_qp *qp, struct rocev2_rx_segment *seg)
 {
 	struct rocev2_rx_buf *buf = &seg->buf;
@@ -251,9 +269,8 @@ static enum rocev2_rx_verdict rx_segment(struct rocev2_qp *qp, struct rocev2_rx_
 	verdict = rocev2_rx_parse_bth(buf, min(seg->seg_len, seg->end - seg->off));
 	if (verdict != ROCEV2_RX_CONTINUE)
 		return verdict;
-	/* only the first one's was looked up */
-	if (buf->qpn != qp->qpn)
-		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_QPN);
+	if (unlikely(buf->qpn != qp->qpn))
+		return rx_elsewhere(qp, buf);
 	return rx_stages(qp, buf);
 }
 

@@ -2,7 +2,8 @@
 /*
  * Received packets that are skbs: from the netdev's ingress hook, or looped back. The
  * stages of the receive path know nothing of skbs; what they need of one is here. And copies
- * of packets that a QP keeps and a receive ring wants back.
+ * of packets that a QP keeps, of those that a receive ring wants back or that are part of a
+ * superpacket.
  */
 #include <linux/if_vlan.h>
 #include <linux/indirect_call_wrapper.h>
@@ -330,7 +331,7 @@ static bool rx_whole(const struct sk_buff *skb)
 	const struct skb_shared_info *shinfo = skb_shinfo(skb);
 
 	if ((shinfo->gso_type & ~SKB_GSO_DODGY) != SKB_GSO_UDP_L4 || !shinfo->gso_size ||
-	    skb_has_frag_list(skb) || skb->len > U16_MAX || !skb_csum_unnecessary(skb))
+	    skb->len > U16_MAX || !skb_csum_unnecessary(skb))
 		return false;
 	/* a group has members that each take a packet */
 	if (skb->protocol == htons(ETH_P_IPV6))
@@ -346,6 +347,11 @@ void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 
 	if (skb->protocol == htons(ETH_P_IPV6))
 		flags |= ROCEV2_RX_IPV6;
+	/* a list of skbs is what it is cut into */
+	if (skb_is_gso(skb) && skb_has_frag_list(skb)) {
+		rx_cut(dev, skb);
+		return;
+	}
 	pulled = skb_pull_headers(skb, rocev2_rx_ip_len(flags));
 	if (skb_is_gso(skb)) {
 		if (!pulled || !rx_whole(skb)) {

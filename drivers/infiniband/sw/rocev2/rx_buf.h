@@ -39,7 +39,8 @@ enum rocev2_rx_flags {
  * @clone: another descriptor, as far filled in, of the same bytes, which nobody changes;
  *	NULL: no memory
  * @orphan: it is here, and its sender may send more; NULL where no sender waits for that
- * @on_ring: its bytes are in a buffer of a receive ring, which must have it back soon
+ * @on_ring: it is not there for long: its bytes are in a buffer of a receive ring, which
+ *	must have it back soon, or part of a superpacket
  *
  * A QP keeps packets that are ahead of their turn, or wait for memory, for as long as it
  * lives: maybe longer than there is a ring or a netdev that they came from. Of those that
@@ -122,7 +123,8 @@ static inline void *rocev2_rx_hdr(const struct rocev2_rx_buf *buf, u32 offset)
  *	or all there are
  * @len: bytes from there on; Ethernet padding may be among them
  * @vlan_tci: VLAN tag, stripped; 0: none
- * @flags: ROCEV2_RX_IPV6, ROCEV2_RX_CSUM_OK, ROCEV2_RX_FRAGS
+ * @flags: ROCEV2_RX_IPV6, ROCEV2_RX_CSUM_OK, ROCEV2_RX_FRAGS, ROCEV2_RX_SUPER,
+ *	ROCEV2_RX_SEGMENT
  */
 static inline void rocev2_rx_buf_init(struct rocev2_rx_buf *buf, const struct rocev2_rx_ops *ops,
 				      void *data, u32 len, u16 vlan_tci, u8 flags)
@@ -147,7 +149,7 @@ void rocev2_rx_orphan(struct rocev2_rx_buf *buf);
  *
  * Context: bottom halves off.
  *
- * Return: @buf, or a copy of it if it is in a ring's buffer; NULL: no memory.
+ * Return: @buf, or a copy of it if it is @on_ring; NULL: no memory.
  */
 struct rocev2_rx_buf *rocev2_rx_detach(struct rocev2_rx_buf *buf);
 /* drop all packets of a list */

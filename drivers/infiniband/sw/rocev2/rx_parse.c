@@ -134,6 +134,9 @@ enum rocev2_rx_verdict rocev2_rx_parse_bth(struct rocev2_rx_buf *buf, u32 len)
 	u32 body;
 	u8 pad;
 
+	/* the last packet of a superpacket may be of any length */
+	if (len < sizeof(*bth) + ROCEV2_ICRC_LEN)
+		return rocev2_rx_drop(buf, ROCEV2_CNT_RX_LENGTH);
 	buf->opcode = bth->opcode;
 	buf->psn = rocev2_bth_psn(bth);
 	buf->qpn = rocev2_bth_qpn(bth);

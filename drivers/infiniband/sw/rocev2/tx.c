@@ -228,7 +228,8 @@ static void set_icrc(const void *ip, void *bth, u32 len)
 
 /*
  * How many packets a superpacket may have. The device's word counts, though the stack would
- * cut as well: it would have to make UDP checksums, which we need not have.
+ * cut as well: it would have to make UDP checksums, which we need not have, and what it has
+ * cut we do not see leave. So not on devices above others, whose word is not their own.
  */
 static u32 max_segs(struct rocev2_qp *qp, const struct rocev2_path *path, u32 len)
 {
@@ -239,13 +240,18 @@ static u32 max_segs(struct rocev2_qp *qp, const struct rocev2_path *path, u32 le
 		return 1;
 	if (!path->loopback) {
 		netdev_features_t csum = path->ipv6 ? NETIF_F_IPV6_CSUM : NETIF_F_IP_CSUM;
+		netdev_features_t features = ndev->features & ~ndev->gso_partial_features;
 
-		if (!(ndev->features & NETIF_F_GSO_UDP_L4) || !(ndev->features & NETIF_F_SG) ||
-		    !(ndev->features & (csum | NETIF_F_HW_CSUM)))
+		if (path->vlan)
+			features &= ndev->vlan_features;
+		if (!(features & NETIF_F_GSO_UDP_L4) || !(features & NETIF_F_SG) ||
+		    !(features & (csum | NETIF_F_HW_CSUM)) || !list_empty(&ndev->adj_list.lower))
 			return 1;
 		segs = min(segs, READ_ONCE(ndev->gso_max_segs));
 		bytes = min(bytes, READ_ONCE(ndev->gso_max_size));
 	}
+	if (bytes <= TX_HEADROOM + path->len)
+		return 1;
 	bytes -= TX_HEADROOM + path->len;
 	return clamp(bytes / len, 1u, segs);
 }
@@ -499,15 +505,15 @@ void rocev2_tx_flush(struct rocev2_qp *qp)
 	if (tx->room && !tx->room_used)
 		skb_free_frag(tx->room);
 	skb->protocol = path->ipv6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
-	if (tx->segs > 1) {
+	if (tx->segs > 1)
 		finish_superpacket(tx);
-		rocev2_qp_count(qp, ROCEV2_CNT_TX_SUPER);
-	}
 	tx->skb = NULL;
 	if (unlikely(!ndev)) {
 		tx_drop(qp, skb);
 		return;
 	}
+	if (tx->segs > 1)
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_SUPER);
 	if (path->mcast)
 		send_members(qp, path, skb, ndev);
 	if (path->loopback)
