@@ -249,6 +249,12 @@ enum rocev2_mr_status rocev2_req_gather(struct rocev2_qp *qp, const struct rocev
 	return status;
 }
 
+/* is the packet at req->psn sent for the first time? */
+static bool first_time(const struct rocev2_req *req)
+{
+	return req->psn == req->max_psn;
+}
+
 /* one packet of a SEND or WRITE at req->psn; false: the WQE's memory is not usable, or not yet */
 static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 {
@@ -263,7 +269,7 @@ static bool send_data(struct rocev2_qp *qp, struct rocev2_send_wqe *wqe)
 	bool full = rocev2_psn_diff(req->psn, req->una_psn) + 1 >= (s32)req->window;
 	struct rocev2_bth *bth;
 
-	bth = rocev2_tx_begin(qp, &qp->path, info->hdr_len, len, req->psn == req->max_psn);
+	bth = rocev2_tx_begin(qp, &qp->path, info->hdr_len, len, first_time(req));
 	if (!bth)
 		return true;	/* counted; as good as lost on the way */
 	rocev2_bth_fill(bth, opcode, -len & 3, solicited(wqe, info),
@@ -318,8 +324,7 @@ static u32 send_read(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	}
 	if (index % ROCEV2_MAX_READ_PSNS)
 		req->read_psn = req->psn;
-	bth = rocev2_tx_begin(qp, &qp->path, sizeof(*bth) + sizeof(*reth), 0,
-			      req->psn == req->max_psn);
+	bth = rocev2_tx_begin(qp, &qp->path, sizeof(*bth) + sizeof(*reth), 0, first_time(req));
 	if (!bth)
 		return packets;
 	rocev2_bth_fill(bth, ROCEV2_OP_READ_REQ, 0, false, true, qp->dest_qpn, req->psn);
@@ -339,7 +344,7 @@ static void send_atomic(struct rocev2_qp *qp, const struct rocev2_send_wqe *wqe)
 	struct rocev2_bth *bth;
 
 	bth = rocev2_tx_begin(qp, &qp->path, sizeof(*bth) + sizeof(*eth), 0,
-			      qp->req.psn == qp->req.max_psn);
+			      first_time(&qp->req));
 	if (!bth)
 		return;
 	rocev2_bth_fill(bth, opcode, 0, false, true, qp->dest_qpn, qp->req.psn);
@@ -360,7 +365,7 @@ static void send_placement(struct rocev2_qp *qp, const struct rocev2_send_wqe *w
 	struct rocev2_reth *reth;
 	struct rocev2_bth *bth;
 
-	bth = rocev2_tx_begin(qp, &qp->path, hdr_len, payload, qp->req.psn == qp->req.max_psn);
+	bth = rocev2_tx_begin(qp, &qp->path, hdr_len, payload, first_time(&qp->req));
 	if (!bth)
 		return;
 	rocev2_bth_fill(bth, opcode, 0, false, true, qp->dest_qpn, qp->req.psn);
@@ -529,7 +534,7 @@ out:
 	}
 	/* time a round trip: of a packet sent for the first time that is answered at once */
 	if (!req->rtt_start && qp->service == ROCEV2_SVC_RC && packets == 1 &&
-	    req->psn == req->max_psn && req->psn == wqe->last_psn) {
+	    first_time(req) && req->psn == wqe->last_psn) {
 		req->rtt_psn = req->psn;
 		req->rtt_start = ktime_get();
 	}

@@ -32,7 +32,7 @@ static void rx_drop(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 /* of IP packets: those of a superpacket would each have IP and UDP headers */
 static u32 rx_bytes(const struct rocev2_rx_buf *buf, u32 packets)
 {
-	return buf->len + (packets - 1) * (rocev2_rx_ip_len(buf->flags) + sizeof(struct udphdr));
+	return buf->len + (packets - 1) * rocev2_rx_net_len(buf);
 }
 
 /* append to the QP's queue and have its owner run */
@@ -292,10 +292,12 @@ static int rx_super(struct rocev2_qp *qp, struct rocev2_rx_buf *super)
 				list_add(&super->node, &qp->rx_pending);
 			else
 				rocev2_rx_free(super, false);
-			if (kept)
+			if (kept) {
 				list_add(&kept->node, &qp->rx_pending);
-			else
-				rocev2_qp_count(qp, ROCEV2_CNT_RX_NOMEM);
+			} else {
+				seg.buf.reason = ROCEV2_CNT_RX_NOMEM;
+				rx_drop(qp, &seg.buf);
+			}
 			return packets + 1;
 		}
 		rx_finish(qp, &seg.buf, verdict);

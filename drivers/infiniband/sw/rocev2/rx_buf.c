@@ -137,15 +137,10 @@ static u32 skb_crc(const struct sk_buff *skb, u32 off, u32 len, u32 crc)
 	return crc;
 }
 
-/* where @off of the packet is behind the IP and UDP headers, which only @hdr has */
-static u32 segment_off(const struct rocev2_rx_segment *seg, u32 off)
-{
-	return off - (rocev2_rx_ip_len(seg->buf.flags) + sizeof(struct udphdr));
-}
-
+/* IP and UDP headers are in @hdr only */
 static void segment_copy(const struct rocev2_rx_segment *seg, u32 off, void *dst, u32 len)
 {
-	u32 net = rocev2_rx_ip_len(seg->buf.flags) + sizeof(struct udphdr);
+	u32 net = rocev2_rx_net_len(&seg->buf);
 
 	if (off < net) {
 		u32 n = min(len, net - off);
@@ -155,7 +150,7 @@ static void segment_copy(const struct rocev2_rx_segment *seg, u32 off, void *dst
 		dst += n;
 		len -= n;
 	}
-	off = segment_off(seg, off);
+	off -= net;
 	if (likely(seg->body))
 		memcpy(dst, seg->body + off, len);
 	else
@@ -178,7 +173,7 @@ u32 rocev2_rx_crc_frags(const struct rocev2_rx_buf *buf, u32 off, u32 len, u32 c
 	if (!(buf->flags & ROCEV2_RX_SEGMENT))
 		return skb_crc(buf_skb(buf), off, len, crc);
 	seg = container_of(buf, struct rocev2_rx_segment, buf);
-	off = segment_off(seg, off);
+	off -= rocev2_rx_net_len(buf);
 	if (likely(seg->body))
 		return rocev2_crc32(crc, seg->body + off, len);
 	return skb_crc(seg->skb, seg->off + off, len, crc);
@@ -191,16 +186,11 @@ __wsum rocev2_rx_checksum_frags(const struct rocev2_rx_buf *buf, u32 off, u32 le
 
 /* --- superpackets --- */
 
-static u32 super_net_len(const struct rocev2_rx_buf *super)
-{
-	return rocev2_rx_ip_len(super->flags) + sizeof(struct udphdr);
-}
-
 u32 rocev2_rx_packets(const struct rocev2_rx_buf *buf)
 {
 	if (likely(!(buf->flags & ROCEV2_RX_SUPER)))
 		return 1;
-	return DIV_ROUND_UP(buf->len - super_net_len(buf), skb_shinfo(buf_skb(buf))->gso_size);
+	return DIV_ROUND_UP(buf->len - rocev2_rx_net_len(buf), skb_shinfo(buf_skb(buf))->gso_size);
 }
 
 static void segment_free(struct rocev2_rx_buf *buf, bool dropped)
@@ -238,7 +228,7 @@ static void *skb_piece(const struct sk_buff *skb, u32 off, u32 len)
 /* the packet at seg->off */
 static bool segment_fill(struct rocev2_rx_segment *seg, struct rocev2_rx_buf *super)
 {
-	u32 net = super_net_len(super);
+	u32 net = rocev2_rx_net_len(super);
 	u32 len, index;
 	struct udphdr *uh;
 
@@ -276,7 +266,7 @@ bool rocev2_rx_segment_first(struct rocev2_rx_segment *seg, struct rocev2_rx_buf
 {
 	seg->skb = buf_skb(super);
 	seg->seg_len = skb_shinfo(seg->skb)->gso_size;
-	seg->off = super_net_len(super) + super->payload_len * seg->seg_len;
+	seg->off = rocev2_rx_net_len(super) + super->payload_len * seg->seg_len;
 	seg->end = super->len;
 	seg->dropped = false;
 	return segment_fill(seg, super);

@@ -109,10 +109,16 @@ static inline u32 rocev2_rx_ip_len(u8 flags)
 	return flags & ROCEV2_RX_IPV6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 }
 
+/* bytes in front of the BTH: of the IP and the UDP header */
+static inline u32 rocev2_rx_net_len(const struct rocev2_rx_buf *buf)
+{
+	return rocev2_rx_ip_len(buf->flags) + sizeof(struct udphdr);
+}
+
 /* a transport header, @offset bytes behind the beginning of the BTH */
 static inline void *rocev2_rx_hdr(const struct rocev2_rx_buf *buf, u32 offset)
 {
-	return buf->data + rocev2_rx_ip_len(buf->flags) + sizeof(struct udphdr) + offset;
+	return buf->data + rocev2_rx_net_len(buf) + offset;
 }
 
 /**
@@ -236,7 +242,7 @@ static inline const void *rocev2_rx_payload(const struct rocev2_rx_buf *buf)
 	if (!(buf->flags & ROCEV2_RX_SEGMENT))
 		return NULL;
 	seg = container_of(buf, struct rocev2_rx_segment, buf);
-	return seg->body ? seg->body + buf->payload - (rocev2_rx_hdr(buf, 0) - buf->data) : NULL;
+	return seg->body ? seg->body + buf->payload - rocev2_rx_net_len(buf) : NULL;
 }
 
 /**

@@ -284,7 +284,6 @@ static void *tx_start(struct rocev2_qp *qp, const struct rocev2_path *path, u32 
 static bool tx_add_room(struct rocev2_tx *tx)
 {
 	u32 size = min(tx->segs + 1, tx->max_segs - tx->segs) * tx->seg_len;
-	struct page *page;
 
 	if (skb_shinfo(tx->skb)->nr_frags >= MAX_SKB_FRAGS)
 		return false;
@@ -293,6 +292,7 @@ static bool tx_add_room(struct rocev2_tx *tx)
 	} else {
 		/* larger ones must be made, and the allocator keeps no larger ones at hand */
 		u32 order = min(get_order(size), PAGE_ALLOC_COSTLY_ORDER);
+		struct page *page;
 
 		page = alloc_pages(GFP_ATOMIC | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
 		tx->room = page ? page_address(page) : NULL;
