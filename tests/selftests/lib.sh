@@ -51,18 +51,20 @@ all_counted() {
 
 # check NAME COMMAND...: a result; the command's output is shown when it fails, and what the devices have counted
 check() {
-	local name=$1 status
+	local name=$1 status began=${EPOCHREALTIME/[.,]/} took
+
 	shift
 	results=$((results + 1))
 	"$@" >"$scratch/check.log" 2>&1
 	status=$?
+	took="$(((${EPOCHREALTIME/[.,]/} - began) / 1000)) ms"
 	if [ $status = 0 ]; then
-		echo "ok $results $name"
+		echo "ok $results $name # $took"
 		return 0
 	fi
 	failures=$((failures + 1))
 	{ cat "$scratch/check.log"; echo "$* returned $status"; all_counted; } | comment
-	echo "not ok $results $name"
+	echo "not ok $results $name # $took"
 	return 1
 }
 
