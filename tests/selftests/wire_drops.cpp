@@ -342,6 +342,7 @@ int main(int argc, char **argv)
         add_responder_cases(ktap, bed, kind);
         add_requester_cases(ktap, bed, kind);
         add_path_cases(ktap, bed, kind);
+        add_superpacket_cases(ktap, bed, kind, options.seed);
     }
     return ktap.run(options.filters, options.list, options.case_limit_s);
 }

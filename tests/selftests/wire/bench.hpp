@@ -2,7 +2,8 @@
 //
 // What the cases of wire_drops share: the device and the cable, and per case a fresh QP whose far
 // end is this program. wire_drops.cpp has the header fields one by one, responder.cpp the requests
-// that reach the transport, requester.cpp the answers to what the device asks, path.cpp the headers below.
+// that reach the transport, requester.cpp the answers to what the device asks, path.cpp the headers below, superpacket.cpp
+// several packets as one.
 #pragma once
 
 #include "common/memory.hpp"
@@ -352,5 +353,6 @@ void add_case(Ktap &ktap, Bed &bed, GidKind kind, const std::string &name, Run r
 void add_responder_cases(Ktap &ktap, Bed &bed, GidKind kind);
 void add_requester_cases(Ktap &ktap, Bed &bed, GidKind kind);
 void add_path_cases(Ktap &ktap, Bed &bed, GidKind kind);
+void add_superpacket_cases(Ktap &ktap, Bed &bed, GidKind kind, std::uint64_t seed);
 
 } // namespace rocev2::wire

@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 // A socket belongs to the namespace it was made in: enter, make, return.
-int socket_in(const std::string &netns)
+int socket_in(const std::string &netns, int protocol)
 {
     const int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (!netns.empty()) {
@@ -43,7 +43,7 @@ int socket_in(const std::string &netns)
                 netns, std::strerror(errno));
         close(there);
     }
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(static_cast<std::uint16_t>(protocol)));
     const int error = errno;
     if (!netns.empty() && setns(home, CLONE_NEWNET))
         fail("cannot return from network namespace {}: {}", netns, std::strerror(errno));
@@ -78,7 +78,8 @@ ssize_t receive_frame(int fd, std::span<std::uint8_t> room, std::optional<std::u
 
 } // namespace
 
-Peer::Peer(const std::string &netns, const std::string &interface) : fd_(socket_in(netns))
+Peer::Peer(const std::string &netns, const std::string &interface) :
+    fd_(socket_in(netns, ETH_P_ALL)), superpackets_(socket_in(netns, 0))
 {
     require(!interface.empty(), "no interface of the far end named: give --peer-if");
     ifreq request{};
@@ -91,6 +92,9 @@ Peer::Peer(const std::string &netns, const std::string &interface) : fd_(socket_
     address.sll_ifindex = request.ifr_ifindex;
     require(!bind(fd_, reinterpret_cast<const sockaddr *>(&address), sizeof(address)),
             "cannot bind to {}: {}", interface, std::strerror(errno));
+    address.sll_protocol = 0;
+    require(!bind(superpackets_, reinterpret_cast<const sockaddr *>(&address), sizeof(address)),
+            "cannot bind to {}: {}", interface, std::strerror(errno));
     require(!ioctl(fd_, SIOCGIFHWADDR, &request), "no address of {}", interface);
     std::memcpy(mac_.data(), request.ifr_hwaddr.sa_data, mac_.size());
     const int size = 64 << 20;
@@ -99,11 +103,14 @@ Peer::Peer(const std::string &netns, const std::string &interface) : fd_(socket_
     setsockopt(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
     require(!setsockopt(fd_, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)),
             "cannot have VLAN tags told: {}", std::strerror(errno));
+    require(!setsockopt(superpackets_, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one)),
+            "cannot send superpackets: {}", std::strerror(errno));
 }
 
 Peer::~Peer()
 {
     close(fd_);
+    close(superpackets_);
 }
 
 void Peer::send(const Bytes &frame) const
@@ -111,6 +118,19 @@ void Peer::send(const Bytes &frame) const
     const ssize_t sent = ::send(fd_, frame.data(), frame.size(), 0);
     require(sent == static_cast<ssize_t>(frame.size()), "cannot send a frame of {} bytes: {}",
             frame.size(), std::strerror(errno));
+}
+
+bool Peer::send_superpacket(const Bytes &frame, const Offload &how) const
+{
+    Bytes all(sizeof(how) + frame.size());
+    std::memcpy(all.data(), &how, sizeof(how));
+    std::copy(frame.begin(), frame.end(), all.begin() + sizeof(how));
+    const ssize_t sent = ::send(superpackets_, all.data(), all.size(), 0);
+    if (sent < 0 && errno == EINVAL)
+        return false;
+    require(sent == static_cast<ssize_t>(all.size()), "cannot send a superpacket of {} bytes: {}", frame.size(),
+            std::strerror(errno));
+    return true;
 }
 
 std::optional<Decoded> Peer::receive(const Mac &from, milliseconds limit) const

@@ -13,6 +13,18 @@
 
 namespace rocev2::wire {
 
+// How the stack is to cut a frame: what PACKET_VNET_HDR wants before it (struct virtio_net_hdr, virtio 1.2, 5.1.6;
+// linux/virtio_net.h is no C++). In the byte order of the host.
+struct Offload {
+    std::uint8_t flags = 1;    // the UDP checksum is not made yet
+    std::uint8_t gso_type = 5; // UDP datagrams
+    std::uint16_t headers_length = 0;
+    std::uint16_t gso_size = 0;
+    std::uint16_t checksum_start = 0;
+    std::uint16_t checksum_offset = 6;
+};
+static_assert(sizeof(Offload) == 10);
+
 class Peer {
 public:
     // The interface of the far end in its network namespace ("" for the current one).
@@ -22,6 +34,8 @@ public:
     Peer &operator=(const Peer &) = delete;
 
     void send(const Bytes &frame) const;
+    // False: the stack refuses it.
+    bool send_superpacket(const Bytes &frame, const Offload &how) const;
 
     // The next RoCE v2 packet from `from`; none when the time is over. A packet that no sender
     // may send fails the case.
@@ -32,6 +46,7 @@ public:
 
 private:
     int fd_ = -1;
+    int superpackets_ = -1; // takes an Offload before each frame, and receives nothing
     Mac mac_{};
 };
 

@@ -49,7 +49,7 @@ static void rx_queue(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
 		rx_drop(qp, buf);
 		return;
 	}
-	if (unlikely(!rocev2_rx_queue_add(&qp->rx_queue, buf))) {
+	if (unlikely(!rocev2_rx_queue_add(&qp->rx_queue, buf, packets))) {
 		buf->reason = ROCEV2_CNT_RX_QPN;
 		rx_drop(qp, buf);
 		return;
@@ -287,17 +287,15 @@ static int rx_super(struct rocev2_qp *qp, struct rocev2_rx_buf *super)
 		if (unlikely(verdict == ROCEV2_RX_STALLED)) {
 			struct rocev2_rx_buf *kept = rx_detach(qp, &seg.buf);
 
+			if (!kept)
+				rx_finish(qp, &seg.buf, rocev2_rx_drop(&seg.buf, ROCEV2_CNT_RX_NOMEM));
 			/* the rest waits behind it */
 			if (rocev2_rx_segment_next(&seg, super))
 				list_add(&super->node, &qp->rx_pending);
 			else
 				rocev2_rx_free(super, false);
-			if (kept) {
+			if (kept)
 				list_add(&kept->node, &qp->rx_pending);
-			} else {
-				seg.buf.reason = ROCEV2_CNT_RX_NOMEM;
-				rx_drop(qp, &seg.buf);
-			}
 			return packets + 1;
 		}
 		rx_finish(qp, &seg.buf, verdict);

@@ -249,7 +249,7 @@ static inline const void *rocev2_rx_payload(const struct rocev2_rx_buf *buf)
  * struct rocev2_rx_queue - packets that anyone appends and one takes
  * @lock: all of it
  * @packets: struct rocev2_rx_buf
- * @len: how many; may be read without the lock
+ * @len: how many packets, those of superpackets too; may be read without the lock
  * @closed: nothing is appended any more: the QP dies, and lookups from before find it still
  *
  * Context: bottom halves off.
@@ -274,8 +274,9 @@ static inline bool rocev2_rx_queue_empty(const struct rocev2_rx_queue *queue)
 	return list_empty(&queue->packets);
 }
 
-/* false: it is closed */
-static inline bool rocev2_rx_queue_add(struct rocev2_rx_queue *queue, struct rocev2_rx_buf *buf)
+/* @packets: how many it is. false: the queue is closed */
+static inline bool rocev2_rx_queue_add(struct rocev2_rx_queue *queue, struct rocev2_rx_buf *buf,
+				       u32 packets)
 {
 	bool closed;
 
@@ -283,7 +284,7 @@ static inline bool rocev2_rx_queue_add(struct rocev2_rx_queue *queue, struct roc
 	closed = queue->closed;
 	if (likely(!closed)) {
 		list_add_tail(&buf->node, &queue->packets);
-		WRITE_ONCE(queue->len, queue->len + 1);
+		WRITE_ONCE(queue->len, queue->len + packets);
 	}
 	spin_unlock(&queue->lock);
 	return !closed;
