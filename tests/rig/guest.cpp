@@ -123,6 +123,8 @@ bool KvmMakesMachines()
 
 Command UmlCommand(const Boot &boot)
 {
+    if (boot.numa)
+        Fail("User-Mode Linux has no NUMA nodes");
     Command command{{boot.kernel.image, fmt::format("mem={}M", boot.memory_mib),
                      fmt::format("ncpus={}", std::min(boot.cpus, boot.kernel.most_cpus)),
                      fmt::format("initrd={}", (boot.directory / "initramfs").string()), "seccomp=auto", "con=null",
@@ -146,7 +148,23 @@ Command UmlCommand(const Boot &boot)
     return command;
 }
 
-/* A card reads and writes the guest's memory, so that is a file that both map. */
+/* The guest's memory: a file, which cards map, too. */
+void AddMemory(Command &command, const Boot &boot)
+{
+    const unsigned nodes = boot.numa ? 2 : 1;
+
+    for (unsigned node = 0; node < nodes; node++)
+        command.argv.insert(command.argv.end(),
+                            {"-object", fmt::format("memory-backend-memfd,id=memory{},size={}M,share=on", node,
+                                                    boot.memory_mib / nodes)});
+    if (!boot.numa)
+        command.argv.insert(command.argv.end(), {"-machine", "memory-backend=memory0"});
+    for (unsigned node = 0; boot.numa && node < nodes; node++)
+        command.argv.insert(command.argv.end(),
+                            {"-numa", fmt::format("node,nodeid={0},cpus={1}-{2},memdev=memory{0}", node, boot.cpus / nodes * node,
+                                                  boot.cpus / nodes * (node + 1) - 1)});
+}
+
 void AddCards(Command &command, const Boot &boot)
 {
     int slot = 0;
@@ -155,14 +173,13 @@ void AddCards(Command &command, const Boot &boot)
         return;
     if (boot.host_qemu)
         Fail("cards need vfio-user-pci of the cached QEMU: without --host-root");
-    command.argv.insert(command.argv.end(),
-                        {"-object", fmt::format("memory-backend-memfd,id=memory,size={}M,share=on", boot.memory_mib),
-                         "-machine", "memory-backend=memory"});
+    if (boot.numa)
+        command.argv.insert(command.argv.end(), {"-device", "pxb-pcie,id=far,bus=pcie.0,bus_nr=64,numa_node=1"});
     for (const fs::path &card : boot.cards) {
         slot++;
         command.argv.insert(
             command.argv.end(),
-            {"-device", fmt::format("pcie-root-port,id=port{0},chassis={0},slot={0}", slot), "-device",
+            {"-device", fmt::format("pcie-root-port,id=port{0},bus={1},chassis={0},slot={0}", slot, boot.numa ? "far" : "pcie.0"), "-device",
              fmt::format(R"({{"driver":"vfio-user-pci","bus":"port{}","socket":{{"type":"unix","path":"{}"}}}})", slot,
                          card.string())});
     }
@@ -201,6 +218,8 @@ Command QemuCommand(const Boot &boot, bool kvm)
     share(boot.kernel.root.path, false);
     for (const Share &one : boot.shares)
         share(one.host, one.writable);
+    if (boot.numa || !boot.cards.empty())
+        AddMemory(command, boot);
     AddCards(command, boot);
     return command;
 }

@@ -25,6 +25,7 @@ struct Boot {
     std::vector<fs::path> cards = {};	/* sockets of PCI functions outside: vfio-user (QEMU), virtio-pcidev (UML) */
     fs::path directory = {};	/* for the initramfs and the logs; emptied */
     fs::path guest_init = {};
+    bool numa = false;		/* two nodes, with half the CPUs and the memory each, the cards at the second; QEMU */
     bool host_qemu = false;	/* the host's QEMU, not the cached one */
     std::function<void(const std::string &line)> on_output = {};
 };

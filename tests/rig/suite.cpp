@@ -144,6 +144,7 @@ struct Job {
     unsigned memory_mib = 0;
     unsigned cards = 0;
     unsigned guests = 1;
+    bool numa = false;
     std::chrono::seconds timeout{0};
 };
 
@@ -212,6 +213,7 @@ Job JobOf(const Prepared &prepared, const RunOptions &options, const Test &test)
             .memory_mib = test.memory_mib,
             .cards = test.cards,
             .guests = test.guests,
+            .numa = test.numa,
             .timeout = Stretched(prepared.kernel, options, test.timeout)};
 }
 
@@ -244,6 +246,7 @@ JobResult RunJob(const Prepared &prepared, const RunOptions &options, const Job 
 
         if (job.memory_mib > 0)
             boot.memory_mib = job.memory_mib;
+        boot.numa = job.numa;
         if (cards) {
             boot.cards = cards->Sockets(guest);
             boot.shares.push_back({cards->Exchange(), "/run/rocev2/exchange", true});
@@ -408,6 +411,8 @@ std::vector<Test> AllTests(const fs::path &checkout)
                 test.cards = static_cast<unsigned>(std::strtoul(word.c_str() + 6, nullptr, 10));
             else if (word == "guests=2")
                 test.guests = 2;
+            else if (word == "numa")
+                test.numa = true;
             else if (word == "alone")
                 test.alone = true;
             else if (word == "short")
@@ -416,8 +421,8 @@ std::vector<Test> AllTests(const fs::path &checkout)
                 test.kernels.push_back(word);
         }
         if (seconds <= 0 || test.kernels.empty())
-            Fail("{}: `{}` is not \"name seconds [mem=MIB] [cards=N] [guests=2] [alone] [short] kernels...\"", list.string(),
-                 line);
+            Fail("{}: `{}` is not \"name seconds [mem=MIB] [cards=N] [guests=2] [numa] [alone] [short] kernels...\"",
+                 list.string(), line);
         test.timeout = std::chrono::seconds(seconds);
         tests.push_back(std::move(test));
     }

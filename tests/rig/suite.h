@@ -16,6 +16,7 @@ struct Test {
     unsigned memory_mib = 0;	/* of the guest; 0: what guests have */
     unsigned cards = 0;		/* modelled ones, of each guest */
     unsigned guests = 1;	/* that run it together */
+    bool numa = false;		/* as Boot::numa */
     bool alone = false;		/* it measures: no other guest beside it */
     bool short_cut = false;	/* one of the few that make check runs on a sanitizer kernel */
     std::vector<std::string> kernels;	/* prefixes of Kernel::name */

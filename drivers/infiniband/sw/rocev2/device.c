@@ -539,7 +539,7 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 /**
  * rocev2_attach_add() - make a link that has receive queues of its own
  * @ndev: the netdev, held by the caller
- * @numa_node: of the card
+ * @parent: of the ib_device; who asks for the device's NUMA node gets that of this
  * @ops: what it tells @attach
  * @attach: passed to @ops; the addresses are told before this returns
  *
@@ -550,7 +550,7 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
  *
  * Return: the link, with its memory held until rocev2_attach_del(), or an ERR_PTR().
  */
-struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, int numa_node,
+struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, struct device *parent,
 				     const struct rocev2_attach_ops *ops, void *attach)
 {
 	struct rocev2_dev *dev;
@@ -559,7 +559,7 @@ struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, int numa_node,
 	dev = link_alloc(ndev);
 	if (IS_ERR(dev))
 		return dev;
-	set_dev_node(&dev->ibdev.dev, numa_node);
+	dev->ibdev.dev.parent = parent;
 	dev->attach_ops = ops;
 	dev->attach = attach;
 	get_device(&dev->ibdev.dev);
