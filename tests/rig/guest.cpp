@@ -153,6 +153,8 @@ void AddMemory(Command &command, const Boot &boot)
 {
     const unsigned nodes = boot.numa ? 2 : 1;
 
+    if (boot.cpus % nodes != 0 || boot.memory_mib % nodes != 0)
+        Fail("{} CPUs and {} MiB are not for {} NUMA nodes", boot.cpus, boot.memory_mib, nodes);
     for (unsigned node = 0; node < nodes; node++)
         command.argv.insert(command.argv.end(),
                             {"-object", fmt::format("memory-backend-memfd,id=memory{},size={}M,share=on", node,

@@ -153,8 +153,9 @@ public:
         if (setup.state == IBV_QPS_ERR)
             must_modify(qp.get(), state_step(IBV_QPS_ERR), "to ERR");
         drain_events(bed_.side.context.get());
-        bed_.peer->drain();
         before_ = bed_.counters->read();
+        // an answer of the QP before, which was under way
+        bed_.peer->drain();
     }
 
     // A packet to the QP with all that is right but opcode, headers and payload.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 //
-// Superpackets as another guest or a tap device may send them: UDP GSO that hangs together, that does
-// not, and that is none. The device hands them whole to the QP of their first packet, so nothing in
-// them but that one's headers has been looked at by then.
+// Superpackets, UDP GSO, that hang together and that do not. The device hands them whole to the
+// QP of their first packet, so nothing in them but that one's headers has been looked at by then.
 #include "wire/bench.hpp"
 
 #include "common/random.hpp"
@@ -178,7 +177,8 @@ void run_cut_elsewhere(Bed &bed, GidKind kind)
                                    std::size_t{15}, std::size_t{16}, std::size_t{27}, std::size_t{28},
                                    size_of_write - 4, size_of_write - 1, size_of_write + 1, size_of_write + 4,
                                    2 * size_of_write, body - 1, body, body + 1}) {
-        const std::uint64_t before = drops(b), pieces = (body + size - 1) / size;
+        // what has no room for a BTH and an ICRC is dropped as a whole
+        const std::uint64_t before = drops(b), pieces = size < 16 ? 1 : (body + size - 1) / size;
         super.how.gso_size = static_cast<std::uint16_t>(size);
         must_send(b, super);
         b.expect_silence("a superpacket cut elsewhere");
@@ -209,20 +209,6 @@ void run_lengths(Bed &bed, GidKind kind)
         b.expect_silence("a superpacket with wrong lengths");
         b.expect_counters({{"rx_drop_length", 3}});
     }
-    require(b.memory.untouched(), "memory was written");
-    b.expect_alive();
-}
-
-// Other kinds of GSO with our packets in them: the stack refuses them, or they are cut and dropped.
-void run_other_kind(Bed &bed, GidKind kind, std::uint8_t type)
-{
-    Bench b(bed, kind, {});
-    Superpacket super = together(kind, writes(b, 3));
-    super.how.gso_type = type;
-    const std::uint64_t before = drops(b);
-    const bool sent = b.bed().peer->send_superpacket(super.frame, super.how);
-    b.expect_silence("another kind of GSO");
-    require(drops(b) == before || sent, "dropped without being sent");
     require(b.memory.untouched(), "memory was written");
     b.expect_alive();
 }
@@ -269,9 +255,6 @@ void add_superpacket_cases(Ktap &ktap, Bed &bed, GidKind kind, std::uint64_t see
     add("end_too_short", run_end_too_short);
     add("cut_elsewhere", run_cut_elsewhere);
     add("lengths", run_lengths);
-    const std::pair<const char *, std::uint8_t> kinds[] = {{"ufo", 3}, {"tcp_ipv4", 1}, {"tcp_ipv6", 4}};
-    for (const auto &[name, type] : kinds)
-        add(name, [type = type](Bed &b, GidKind k) { run_other_kind(b, k, type); });
     add("random", [seed](Bed &b, GidKind k) { run_random(b, k, seed); });
 }
 

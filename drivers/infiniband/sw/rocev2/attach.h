@@ -28,7 +28,7 @@ struct rocev2_attach_ops {
 	void (*gone)(void *attach, bool by_netdev);
 };
 
-struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, struct device *parent,
+struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, int numa_node,
 				     const struct rocev2_attach_ops *ops, void *attach);
 void rocev2_attach_del(struct rocev2_dev *dev);
 

@@ -26,6 +26,7 @@
 	op(TX_PACKETS,		"tx_packets")				\
 	op(TX_BYTES,		"tx_bytes")				\
 	op(TX_SUPER,		"tx_superpackets")			\
+	op(TX_SUPER_CUT,	"tx_superpackets_cut")		\
 	/* received packets dropped in silence */			\
 	op(RX_LENGTH,		"rx_drop_length")			\
 	op(RX_FRAGMENT,		"rx_drop_fragment")			\

@@ -264,6 +264,12 @@ static int rocev2_del_gid(const struct ib_gid_attr *attr, void **context)
 	return 0;
 }
 
+/* where the core allocates QPs */
+static int rocev2_get_numa_node(struct ib_device *ibdev)
+{
+	return dev_to_node(&ibdev->dev);
+}
+
 static void rocev2_get_dev_fw_str(struct ib_device *ibdev, char *str)
 {
 	snprintf(str, IB_FW_VERSION_NAME_MAX, "%s", "0.0.0");
@@ -357,6 +363,7 @@ static const struct ib_device_ops rocev2_ops = {
 	/* and never ib_device_set_netdev(): rdma_rxe would take our device for its own */
 	.get_netdev		= rocev2_get_netdev,
 	.get_dev_fw_str		= rocev2_get_dev_fw_str,
+	.get_numa_node		= rocev2_get_numa_node,
 	.query_pkey		= rocev2_query_pkey,
 	.add_gid		= rocev2_add_gid,
 	.del_gid		= rocev2_del_gid,
@@ -451,6 +458,7 @@ static struct rocev2_dev *link_alloc(struct net_device *ndev)
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	ida_init(&dev->srq_nums);
+	dev->superpackets_from = jiffies;
 	xa_init_flags(&dev->counter_sets, XA_FLAGS_ALLOC1);
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
@@ -539,7 +547,9 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
 /**
  * rocev2_attach_add() - make a link that has receive queues of its own
  * @ndev: the netdev, held by the caller
- * @parent: of the ib_device; who asks for the device's NUMA node gets that of this
+ * @numa_node: of the card. Not by the ib_device's parent, which some of its users (SMC) take
+ *	for a PCI function without asking; and a PCI function would make user space load another
+ *	provider
  * @ops: what it tells @attach
  * @attach: passed to @ops; the addresses are told before this returns
  *
@@ -550,7 +560,7 @@ int rocev2_device_add(const char *name, struct net_device *ndev)
  *
  * Return: the link, with its memory held until rocev2_attach_del(), or an ERR_PTR().
  */
-struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, struct device *parent,
+struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, int numa_node,
 				     const struct rocev2_attach_ops *ops, void *attach)
 {
 	struct rocev2_dev *dev;
@@ -559,7 +569,7 @@ struct rocev2_dev *rocev2_attach_add(struct net_device *ndev, struct device *par
 	dev = link_alloc(ndev);
 	if (IS_ERR(dev))
 		return dev;
-	dev->ibdev.dev.parent = parent;
+	set_dev_node(&dev->ibdev.dev, numa_node);
 	dev->attach_ops = ops;
 	dev->attach = attach;
 	get_device(&dev->ibdev.dev);

@@ -305,7 +305,7 @@ static void link_work(struct work_struct *work)
 	if (hw_adapt(attach, ndev))
 		hw_restart(attach);
 	mutex_unlock(&attach->hw_lock);
-	link = rocev2_attach_add(ndev, attach->dev, &attach_ops, attach);
+	link = rocev2_attach_add(ndev, attach->mdev->priv.numa_node, &attach_ops, attach);
 	if (IS_ERR(link)) {
 		dev_err(attach->dev, "rocev2: no link on %s: error %pe\n", netdev_name(ndev), link);
 		goto out;

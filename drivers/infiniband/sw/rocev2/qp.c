@@ -160,8 +160,10 @@ static struct rocev2_rx_buf *qp_next_packet(struct rocev2_qp *qp)
 {
 	struct rocev2_rx_buf *buf;
 
-	if (list_empty(&qp->rx_pending))
+	if (list_empty(&qp->rx_pending)) {
 		rocev2_rx_queue_take(&qp->rx_queue, &qp->rx_pending);
+		qp->rx_pending_detached = false;
+	}
 	buf = list_first_entry_or_null(&qp->rx_pending, struct rocev2_rx_buf, node);
 	if (buf)
 		list_del(&buf->node);

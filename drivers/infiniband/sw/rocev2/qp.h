@@ -384,6 +384,7 @@ enum rocev2_qp_flag {
  * @ready: place on a receive queue's ready list while QUEUED
  * @rx_queue: packets for the owner; its lock is all that producers take
  * @rx_pending: packets the owner has taken and not handled yet; owner only
+ * @rx_pending_detached: none of them holds up a receive ring; owner only
  * @flags: enum rocev2_qp_flag
  * @inflight: packets in the hands of a device, acknowledgments not among them
  * @waiters: verbs that wait for ownership; runners step aside
@@ -430,6 +431,7 @@ struct rocev2_qp {
 	struct llist_node	ready;
 	struct rocev2_rx_queue	rx_queue;
 	struct list_head	rx_pending;
+	bool			rx_pending_detached;
 	unsigned long		flags;
 	atomic_t		inflight;
 	atomic_t		waiters;

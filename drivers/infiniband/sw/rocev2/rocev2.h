@@ -150,6 +150,9 @@ struct rocev2_dev {
 	struct hlist_head		mcgs[1 << ROCEV2_GID_HASH_BITS];
 	u32				num_mcgs;
 
+	unsigned long			superpackets_from;
+	bool				tx_lets_go;
+
 	struct net_device		*napi_dev;
 	struct rocev2_rxq __percpu	*rxqs;
 	struct rocev2_counters __percpu	*counters;

@@ -139,17 +139,17 @@ enum rocev2_rx_verdict rocev2_rx_keep(struct rocev2_qp *qp, struct list_head *ah
 	return ROCEV2_RX_KEPT;
 }
 
-/* from the end on: what lies before a packet that need not be detached was detached already */
+/* how many packets had to be dropped */
 static u32 rx_detach_list(struct rocev2_qp *qp, struct list_head *packets)
 {
-	struct rocev2_rx_buf *buf, *prev, *kept;
+	struct rocev2_rx_buf *buf, *next, *kept;
 	u32 dropped = 0;
 
-	list_for_each_entry_safe_reverse(buf, prev, packets, node) {
+	list_for_each_entry_safe(buf, next, packets, node) {
 		struct list_head *before = buf->node.prev;
 
 		if (!buf->ops->on_ring)
-			break;
+			continue;
 		list_del(&buf->node);
 		kept = rx_detach(qp, buf);
 		if (kept) {
@@ -165,15 +165,25 @@ static u32 rx_detach_list(struct rocev2_qp *qp, struct list_head *packets)
 
 void rocev2_rx_stalled(struct rocev2_qp *qp)
 {
+	struct rocev2_rx_queue *queue = &qp->rx_queue;
 	LIST_HEAD(packets);
-	u32 len;
 
-	rx_detach_list(qp, &qp->rx_pending);
-	len = rocev2_rx_queue_take(&qp->rx_queue, &packets);
-	if (!len)
+	if (!qp->rx_pending_detached) {
+		rx_detach_list(qp, &qp->rx_pending);
+		qp->rx_pending_detached = true;
+	}
+	/* a packet that is missed has its QP run again */
+	if (READ_ONCE(queue->len) == queue->detached)
 		return;
-	len -= rx_detach_list(qp, &packets);
-	rocev2_rx_queue_put_back(&qp->rx_queue, &packets, len);
+	rocev2_rx_queue_borrow(queue, &packets);
+	rocev2_rx_queue_put_back(queue, &packets, rx_detach_list(qp, &packets));
+}
+
+/* back to where the owner takes the next packet from */
+static void rx_wait(struct rocev2_qp *qp, struct rocev2_rx_buf *buf)
+{
+	list_add(&buf->node, &qp->rx_pending);
+	qp->rx_pending_detached = false;
 }
 
 /* the kept packet with this PSN, or NULL; older ones have come again meanwhile */
@@ -200,7 +210,7 @@ static void rx_finish(struct rocev2_qp *qp, struct rocev2_rx_buf *buf,
 	if (verdict == ROCEV2_RX_DROP)
 		rx_drop(qp, buf);
 	else if (unlikely(verdict == ROCEV2_RX_STALLED))
-		list_add(&buf->node, &qp->rx_pending);
+		rx_wait(qp, buf);
 	else if (verdict != ROCEV2_RX_KEPT)
 		rocev2_rx_free(buf, false);
 }
@@ -291,11 +301,11 @@ static int rx_super(struct rocev2_qp *qp, struct rocev2_rx_buf *super)
 				rx_finish(qp, &seg.buf, rocev2_rx_drop(&seg.buf, ROCEV2_CNT_RX_NOMEM));
 			/* the rest waits behind it */
 			if (rocev2_rx_segment_next(&seg, super))
-				list_add(&super->node, &qp->rx_pending);
+				rx_wait(qp, super);
 			else
-				rocev2_rx_free(super, false);
+				rocev2_rx_free(super, seg.dropped);
 			if (kept)
-				list_add(&kept->node, &qp->rx_pending);
+				rx_wait(qp, kept);
 			return packets + 1;
 		}
 		rx_finish(qp, &seg.buf, verdict);

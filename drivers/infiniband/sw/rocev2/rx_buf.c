@@ -316,6 +316,29 @@ static void rx_cut(struct rocev2_dev *dev, struct sk_buff *skb)
 	}
 }
 
+/* packets of a superpacket; UDP GSO makes no more */
+#define RX_SEGS_MAX	128
+
+/*
+ * Only the layer above UDP GSO looks at what a tap device or a guest says of its superpacket, and
+ * we are below. Nothing here is worth being cut that UDP GSO could not have made: 65,000 packets
+ * of a byte, a checksum elsewhere than UDP has it, fragments of something larger.
+ */
+static bool rx_gso_is_sane(const struct sk_buff *skb, u32 net_len)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 size = shinfo->gso_size;
+
+	if (!(shinfo->gso_type & SKB_GSO_UDP_L4))
+		return false;
+	if (size == GSO_BY_FRAGS)
+		return skb_has_frag_list(skb);
+	return size >= sizeof(struct rocev2_bth) + ROCEV2_ICRC_LEN && skb->len > net_len &&
+	       DIV_ROUND_UP(skb->len - net_len, size) <= RX_SEGS_MAX &&
+	       (skb->ip_summed != CHECKSUM_PARTIAL ||
+		skb_checksum_start_offset(skb) == net_len - sizeof(struct udphdr));
+}
+
 /* may its packets stay together on their way to their QP? */
 static bool rx_whole(const struct sk_buff *skb)
 {
@@ -333,11 +356,15 @@ static bool rx_whole(const struct sk_buff *skb)
 void rocev2_rx_skb(struct rocev2_dev *dev, struct sk_buff *skb)
 {
 	struct rocev2_rx_buf *buf = skb_buf(skb);
-	u8 flags = 0;
+	u8 flags = skb->protocol == htons(ETH_P_IPV6) ? ROCEV2_RX_IPV6 : 0;
 	bool pulled;
 
-	if (skb->protocol == htons(ETH_P_IPV6))
-		flags |= ROCEV2_RX_IPV6;
+	if (skb_is_gso(skb) &&
+	    !rx_gso_is_sane(skb, rocev2_rx_ip_len(flags) + sizeof(struct udphdr))) {
+		rocev2_rx_buf_init(buf, &skb_ops, skb->data, skb->len, 0, flags);
+		rocev2_rx_refuse(dev, buf, ROCEV2_CNT_RX_HEADER);
+		return;
+	}
 	/* a list of skbs is what it is cut into */
 	if (skb_is_gso(skb) && skb_has_frag_list(skb)) {
 		rx_cut(dev, skb);

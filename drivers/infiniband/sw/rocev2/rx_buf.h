@@ -250,6 +250,7 @@ static inline const void *rocev2_rx_payload(const struct rocev2_rx_buf *buf)
  * @lock: all of it
  * @packets: struct rocev2_rx_buf
  * @len: how many packets, those of superpackets too; may be read without the lock
+ * @detached: @len when rocev2_rx_stalled() had last looked at all of them
  * @closed: nothing is appended any more: the QP dies, and lookups from before find it still
  *
  * Context: bottom halves off.
@@ -258,6 +259,7 @@ struct rocev2_rx_queue {
 	spinlock_t		lock;	/* all of it */
 	struct list_head	packets;
 	u32			len;
+	u32			detached;
 	bool			closed;
 };
 
@@ -266,6 +268,7 @@ static inline void rocev2_rx_queue_init(struct rocev2_rx_queue *queue)
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->packets);
 	queue->len = 0;
+	queue->detached = 0;
 	queue->closed = false;
 }
 
@@ -297,28 +300,38 @@ static inline void rocev2_rx_queue_close(struct rocev2_rx_queue *queue)
 	spin_unlock(&queue->lock);
 }
 
-/* move them all to the end of @to; how many they were */
-static inline u32 rocev2_rx_queue_take(struct rocev2_rx_queue *queue, struct list_head *to)
+/* move them all to the end of @to */
+static inline void rocev2_rx_queue_take(struct rocev2_rx_queue *queue, struct list_head *to)
 {
-	u32 len;
-
 	if (rocev2_rx_queue_empty(queue))
-		return 0;
+		return;
 	spin_lock(&queue->lock);
 	list_splice_tail_init(&queue->packets, to);
-	len = queue->len;
 	WRITE_ONCE(queue->len, 0);
+	queue->detached = 0;
 	spin_unlock(&queue->lock);
-	return len;
 }
 
-/* @len packets that were taken, before all others again */
+/*
+ * The same to look at them: they count on, so that no more come than may be there. Those that
+ * have come meanwhile are behind them when they are put back.
+ */
+static inline void rocev2_rx_queue_borrow(struct rocev2_rx_queue *queue, struct list_head *to)
+{
+	spin_lock(&queue->lock);
+	list_splice_init(&queue->packets, to);
+	queue->detached = queue->len;
+	spin_unlock(&queue->lock);
+}
+
+/* what was borrowed, but for @dropped packets */
 static inline void rocev2_rx_queue_put_back(struct rocev2_rx_queue *queue, struct list_head *from,
-					    u32 len)
+					    u32 dropped)
 {
 	spin_lock(&queue->lock);
 	list_splice_init(from, &queue->packets);
-	WRITE_ONCE(queue->len, queue->len + len);
+	WRITE_ONCE(queue->len, queue->len - dropped);
+	queue->detached -= dropped;
 	spin_unlock(&queue->lock);
 }
 

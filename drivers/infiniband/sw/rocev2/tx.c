@@ -29,6 +29,9 @@
 /* in front of the Ethernet header: for devices that push headers of their own */
 #define TX_HEADROOM	(64 + NET_IP_ALIGN)
 
+/* how long a device whose stack cuts superpackets is sent none */
+#define SUPERPACKETS_REST	(10 * HZ)
+
 static void path_fill_ipv4(struct rocev2_path *path, const struct ib_global_route *grh)
 {
 	struct iphdr *iph = (struct iphdr *)(path->bytes + ETH_HLEN);
@@ -130,6 +133,9 @@ static void tx_destructor(struct sk_buff *skb)
 	struct rocev2_qp *qp = (void *)(tag & -ROCEV2_TX_SEGS_MAX);
 	int left;
 
+	/* within dev_queue_xmit() of the QP's owner, who has this CPU */
+	if (READ_ONCE(qp->tx.handing) == skb && READ_ONCE(qp->tx_cpu) == raw_smp_processor_id())
+		WRITE_ONCE(qp->tx.handing, NULL);
 	/* once @left is out, another CPU's destructor may drop the last memory reference */
 	rcu_read_lock();
 	left = atomic_sub_return((tag & (ROCEV2_TX_SEGS_MAX - 1)) + 1, &qp->inflight);
@@ -178,7 +184,7 @@ bool rocev2_tx_may_send(struct rocev2_qp *qp, int limit)
 			return false;
 		clear_bit(ROCEV2_QP_TX_STOPPED, &qp->flags);
 	}
-	qp->tx_cpu = smp_processor_id();
+	WRITE_ONCE(qp->tx_cpu, smp_processor_id());
 	return true;
 }
 
@@ -233,7 +239,8 @@ static void set_icrc(const void *ip, void *bth, u32 len)
  */
 static u32 max_segs(struct rocev2_qp *qp, const struct rocev2_path *path, u32 len)
 {
-	const struct net_device *ndev = rcu_dereference(qp->dev->ndev);
+	const struct rocev2_dev *dev = qp->dev;
+	const struct net_device *ndev = rcu_dereference(dev->ndev);
 	u32 segs = ROCEV2_TX_SEGS_MAX, bytes = U16_MAX;
 
 	if (!rocev2_superpackets || path->mcast || !ndev)
@@ -245,7 +252,8 @@ static u32 max_segs(struct rocev2_qp *qp, const struct rocev2_path *path, u32 le
 		if (path->vlan)
 			features &= ndev->vlan_features;
 		if (!(features & NETIF_F_GSO_UDP_L4) || !(features & NETIF_F_SG) ||
-		    !(features & (csum | NETIF_F_HW_CSUM)) || !list_empty(&ndev->adj_list.lower))
+		    !(features & (csum | NETIF_F_HW_CSUM)) || !list_empty(&ndev->adj_list.lower) ||
+		    time_before(jiffies, READ_ONCE(dev->superpackets_from)))
 			return 1;
 		segs = min(segs, READ_ONCE(ndev->gso_max_segs));
 		bytes = min(bytes, READ_ONCE(ndev->gso_max_size));
@@ -472,9 +480,31 @@ static void send_members(struct rocev2_qp *qp, const struct rocev2_path *path,
 		rocev2_qp_count(qp, ROCEV2_CNT_TX_DROPPED);
 }
 
+/*
+ * What of the stack cuts superpackets, a shaper such as tbf, does so as it takes them, and we do
+ * not see the pieces leave: they no longer count as in flight, and those sent next from another
+ * CPU may overtake them (tx_keeps_order()). Then this device has none for a while. A device that
+ * lets go of any packet at once, as tun does, looks the same, but with it there is no order to
+ * keep.
+ */
+static void tx_let_go(struct rocev2_qp *qp, u32 segs, bool at_once)
+{
+	struct rocev2_dev *dev = qp->dev;
+
+	if (segs == 1) {
+		if (READ_ONCE(dev->tx_lets_go) != at_once)
+			WRITE_ONCE(dev->tx_lets_go, at_once);
+	} else if (unlikely(at_once) && !READ_ONCE(dev->tx_lets_go)) {
+		WRITE_ONCE(dev->superpackets_from, jiffies + SUPERPACKETS_REST);
+		rocev2_qp_count(qp, ROCEV2_CNT_TX_SUPER_CUT);
+	}
+}
+
 static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
 			struct sk_buff *skb, struct net_device *ndev)
 {
+	bool charged = qp->tx.charge;
+	u32 segs = qp->tx.segs;
 	int err;
 
 	/* the netdev's MTU may have shrunk below the QP's */
@@ -486,11 +516,15 @@ static void send_device(struct rocev2_qp *qp, const struct rocev2_path *path,
 	skb->priority = path->priority;
 	if (path->vlan)
 		__vlan_hwaccel_put_tag(skb, htons(ETH_P_8021Q), path->vlan_tci);
-	if (qp->tx.charge)
-		tx_charge(qp, skb, qp->tx.segs);
+	if (charged)
+		tx_charge(qp, skb, segs);
+	WRITE_ONCE(qp->tx.handing, skb);
 	err = dev_queue_xmit(skb);
 	if (unlikely(net_xmit_eval(err)))
-		rocev2_qp_count_add(qp, ROCEV2_CNT_TX_DROPPED, qp->tx.segs);
+		rocev2_qp_count_add(qp, ROCEV2_CNT_TX_DROPPED, segs);
+	else if (charged)
+		tx_let_go(qp, segs, !READ_ONCE(qp->tx.handing));
+	WRITE_ONCE(qp->tx.handing, NULL);
 }
 
 void rocev2_tx_flush(struct rocev2_qp *qp)

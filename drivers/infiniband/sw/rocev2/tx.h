@@ -78,6 +78,7 @@ int rocev2_path_init(struct rocev2_path *path, struct rocev2_dev *dev,
  * @room: where the next packet goes
  * @room_left: bytes there
  * @room_used: a packet lies in this fragment, which is the skb's
+ * @handing: the skb that is being handed to the device, until it is let go
  *
  * Packets of equal length leave as one skb, which the receiver at the other end of a veth
  * takes whole, and which other devices cut (UDP GSO). The first one is the linear part,
@@ -95,6 +96,7 @@ struct rocev2_tx {
 	void				*room;
 	u32				room_left;
 	bool				room_used;
+	const struct sk_buff		*handing;
 };
 
 /**
