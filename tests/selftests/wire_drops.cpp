@@ -7,6 +7,7 @@
 #include "wire/bench.hpp"
 
 #include <cstdio>
+#include <fstream>
 
 using namespace rocev2::test;
 using namespace rocev2::wire;
@@ -282,10 +283,14 @@ Mac parse_mac(const std::string &text)
 int main(int argc, char **argv)
 {
     Options options;
-    std::string peer_if, peer_netns, peer_ip4, peer_ip6, device_mac;
+    std::string peer_if, peer_netns, peer_ip4, peer_ip6, device_mac, peer_mac, go;
     CLI::App app("Sends crafted packets to a live QP and requires the exact answer.");
     add_common_options(app, options);
     app.add_option("--peer-if", peer_if, "interface cabled to the device's")->envname("ROCEV2_PEER_IF");
+    app.add_option("--peer-mac", peer_mac,
+                   "the interface is a tap device, and this the address of what is behind it; superpackets only")
+        ->envname("ROCEV2_PEER_MAC");
+    app.add_option("--go", go, "a FIFO: once the far end is there, wait until somebody writes to it");
     app.add_option("--peer-netns", peer_netns, "its network namespace")->envname("ROCEV2_PEER_NETNS");
     app.add_option("--peer-ip4", peer_ip4, "its IPv4 address")->envname("ROCEV2_PEER_IP4");
     app.add_option("--peer-ip6", peer_ip6, "its IPv6 address")->envname("ROCEV2_PEER_IP6");
@@ -305,8 +310,13 @@ int main(int argc, char **argv)
     Bed bed;
     try {
         if (!options.list) {
+            if (peer_mac.empty())
+                bed.peer = std::make_unique<Peer>(peer_netns, peer_if);
+            else
+                bed.peer = std::make_unique<Peer>(peer_netns, peer_if, parse_mac(peer_mac));
+            if (!go.empty())
+                std::ifstream(go).get();
             bed.side = open_side("A", options.dev_a, options.netns_a, options.port);
-            bed.peer = std::make_unique<Peer>(peer_netns, peer_if);
             bed.counters = std::make_unique<Counters>(options.dev_a);
             bed.device_mac = parse_mac(device_mac);
             bed.peer_address = {{GidKind::ipv4, parse_address(peer_ip4)},
@@ -338,11 +348,15 @@ int main(int argc, char **argv)
         return 1;
     }
     for (const GidKind kind : {GidKind::ipv4, GidKind::ipv6}) {
+        add_superpacket_cases(ktap, bed, kind, options.seed);
+        if (!peer_mac.empty()) {
+            add_untrue_superpacket_cases(ktap, bed, kind);
+            continue;
+        }
         add_header_cases(ktap, bed, kind);
         add_responder_cases(ktap, bed, kind);
         add_requester_cases(ktap, bed, kind);
         add_path_cases(ktap, bed, kind);
-        add_superpacket_cases(ktap, bed, kind, options.seed);
     }
     return ktap.run(options.filters, options.list, options.case_limit_s);
 }

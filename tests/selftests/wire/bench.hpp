@@ -355,5 +355,7 @@ void add_responder_cases(Ktap &ktap, Bed &bed, GidKind kind);
 void add_requester_cases(Ktap &ktap, Bed &bed, GidKind kind);
 void add_path_cases(Ktap &ktap, Bed &bed, GidKind kind);
 void add_superpacket_cases(Ktap &ktap, Bed &bed, GidKind kind, std::uint64_t seed);
+// that the stack lets through from a tap device only
+void add_untrue_superpacket_cases(Ktap &ktap, Bed &bed, GidKind kind);
 
 } // namespace rocev2::wire

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
+#include <linux/if_tun.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
@@ -33,8 +34,9 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// A socket belongs to the namespace it was made in: enter, make, return.
-int socket_in(const std::string &netns, int protocol)
+// Sockets and taps belong to the namespace they were made in: enter, make, return.
+template <typename Make>
+int made_in(const std::string &netns, Make make)
 {
     const int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (!netns.empty()) {
@@ -43,13 +45,31 @@ int socket_in(const std::string &netns, int protocol)
                 netns, std::strerror(errno));
         close(there);
     }
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(static_cast<std::uint16_t>(protocol)));
+    const int fd = make();
     const int error = errno;
     if (!netns.empty() && setns(home, CLONE_NEWNET))
         fail("cannot return from network namespace {}: {}", netns, std::strerror(errno));
     close(home);
-    require(fd >= 0, "cannot open a packet socket: {}", std::strerror(error));
+    require(fd >= 0, "cannot open the far end: {}", std::strerror(error));
     return fd;
+}
+
+int socket_in(const std::string &netns, int protocol)
+{
+    return made_in(netns, [&] {
+        return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(static_cast<std::uint16_t>(protocol)));
+    });
+}
+
+int tap_in(const std::string &netns, const std::string &name)
+{
+    return made_in(netns, [&] {
+        ifreq request{};
+        std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
+        request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+        const int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        return fd < 0 || ioctl(fd, TUNSETIFF, &request) ? -1 : fd;
+    });
 }
 
 // A frame, and the VLAN tag that the kernel took off it on the way.
@@ -107,14 +127,25 @@ Peer::Peer(const std::string &netns, const std::string &interface) :
             "cannot send superpackets: {}", std::strerror(errno));
 }
 
+Peer::Peer(const std::string &netns, const std::string &tap, const Mac &mac) :
+    fd_(tap_in(netns, tap)), superpackets_(fd_), mac_(mac)
+{
+}
+
 Peer::~Peer()
 {
+    if (superpackets_ != fd_)
+        close(superpackets_);
     close(fd_);
-    close(superpackets_);
 }
 
 void Peer::send(const Bytes &frame) const
 {
+    if (superpackets_ == fd_) {
+        require(send_superpacket(frame, Offload{.flags = 0, .gso_type = 0, .checksum_offset = 0}), "a frame of {} bytes is refused",
+                frame.size());
+        return;
+    }
     const ssize_t sent = ::send(fd_, frame.data(), frame.size(), 0);
     require(sent == static_cast<ssize_t>(frame.size()), "cannot send a frame of {} bytes: {}",
             frame.size(), std::strerror(errno));
@@ -125,7 +156,7 @@ bool Peer::send_superpacket(const Bytes &frame, const Offload &how) const
     Bytes all(sizeof(how) + frame.size());
     std::memcpy(all.data(), &how, sizeof(how));
     std::copy(frame.begin(), frame.end(), all.begin() + sizeof(how));
-    const ssize_t sent = ::send(superpackets_, all.data(), all.size(), 0);
+    const ssize_t sent = write(superpackets_, all.data(), all.size());
     if (sent < 0 && errno == EINVAL)
         return false;
     require(sent == static_cast<ssize_t>(all.size()), "cannot send a superpacket of {} bytes: {}", frame.size(),
@@ -143,10 +174,11 @@ std::optional<Decoded> Peer::receive(const Mac &from, milliseconds limit) const
         if (poll(&waiting, 1, std::max(0, static_cast<int>(left.count()))) <= 0)
             return {};
         std::optional<std::uint16_t> vlan;
-        const ssize_t n = receive_frame(fd_, room, vlan);
-        if (n <= 0)
+        const std::size_t before = superpackets_ == fd_ ? sizeof(Offload) : 0;
+        const ssize_t n = before ? read(fd_, room.data(), room.size()) : receive_frame(fd_, room, vlan);
+        if (n <= static_cast<ssize_t>(before))
             continue;
-        auto packet = decode(std::span(room).first(static_cast<std::size_t>(n)));
+        auto packet = decode(std::span(room).first(static_cast<std::size_t>(n)).subspan(before));
         if (!packet || packet->smac != from)
             continue;
         if (vlan)
@@ -159,7 +191,8 @@ std::optional<Decoded> Peer::receive(const Mac &from, milliseconds limit) const
 void Peer::drain() const
 {
     std::array<std::uint8_t, 65536> room;
-    while (recv(fd_, room.data(), room.size(), MSG_DONTWAIT) > 0)
+    pollfd waiting{fd_, POLLIN, 0};
+    while (poll(&waiting, 1, 0) > 0 && read(fd_, room.data(), room.size()) > 0)
         ;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 //
-// The far end of the cable: a packet socket that sends frames as given and hands out what the
-// device under test sends, each packet checked.
+// The far end of the cable: a packet socket, or the other side of a tap device, that sends frames as given
+// and hands out what the device under test sends, each packet checked.
 #pragma once
 
 #include "wire/packet.hpp"
@@ -13,7 +13,7 @@
 
 namespace rocev2::wire {
 
-// How the stack is to cut a frame: what PACKET_VNET_HDR wants before it (struct virtio_net_hdr, virtio 1.2, 5.1.6;
+// How the stack is to cut a frame: what PACKET_VNET_HDR and IFF_VNET_HDR want before it (struct virtio_net_hdr, virtio 1.2, 5.1.6;
 // linux/virtio_net.h is no C++). In the byte order of the host.
 struct Offload {
     std::uint8_t flags = 1;    // the UDP checksum is not made yet
@@ -29,6 +29,8 @@ class Peer {
 public:
     // The interface of the far end in its network namespace ("" for the current one).
     Peer(const std::string &netns, const std::string &interface);
+    // What is behind a tap device, with this address. Unlike a packet socket, nobody looks at its superpackets.
+    Peer(const std::string &netns, const std::string &tap, const Mac &mac);
     ~Peer();
     Peer(const Peer &) = delete;
     Peer &operator=(const Peer &) = delete;
@@ -46,7 +48,7 @@ public:
 
 private:
     int fd_ = -1;
-    int superpackets_ = -1; // takes an Offload before each frame, and receives nothing
+    int superpackets_ = -1; // takes an Offload before each frame; a tap: the same as fd_
     Mac mac_{};
 };
 

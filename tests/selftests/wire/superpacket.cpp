@@ -213,6 +213,41 @@ void run_lengths(Bed &bed, GidKind kind)
     b.expect_alive();
 }
 
+// What UDP GSO could not have made: dropped as one, or refused before it gets to us.
+struct Untrue {
+    const char *name;
+    std::function<void(Superpacket &)> change;
+};
+
+const Untrue untrue[] = {
+    {"of_60000_packets",
+     [](Superpacket &s) {
+         s.frame.resize(60000);
+         s.how.gso_size = 1;
+         s.how.checksum_start = 59900;
+     }},
+    {"checksum_elsewhere", [](Superpacket &s) { s.how.checksum_start = static_cast<std::uint16_t>(s.how.checksum_start + 4); }},
+    {"nothing_behind_its_headers", [](Superpacket &s) { s.frame.resize(s.how.headers_length), s.how.gso_size = 16; }},
+    {"ufo", [](Superpacket &s) { s.how.gso_type = 3; }},
+    {"tcp_ipv4", [](Superpacket &s) { s.how.gso_type = 1, s.how.checksum_offset = 16; }},
+    {"tcp_ipv6", [](Superpacket &s) { s.how.gso_type = 4, s.how.checksum_offset = 16; }},
+};
+
+void run_untrue(Bed &bed, GidKind kind, const Untrue &row)
+{
+    Bench b(bed, kind, {});
+    Superpacket super = together(kind, writes(b, 3));
+    row.change(super);
+    const std::uint64_t before = drops(b);
+    const bool sent = b.bed().peer->send_superpacket(super.frame, super.how);
+    diag(fmt::format("{}: {}", row.name, sent ? "taken by the stack" : "refused by the stack"));
+    b.expect_silence(row.name);
+    const std::uint64_t dropped = drops(b) - before;
+    require(dropped == (sent ? 1u : 0u), "{} packets were counted as dropped", dropped);
+    require(b.memory.untouched(), "memory was written");
+    b.expect_alive();
+}
+
 // Anything: whatever becomes of it, nothing is written outside the region, and the device lives.
 void run_random(Bed &bed, GidKind kind, std::uint64_t seed)
 {
@@ -256,6 +291,12 @@ void add_superpacket_cases(Ktap &ktap, Bed &bed, GidKind kind, std::uint64_t see
     add("cut_elsewhere", run_cut_elsewhere);
     add("lengths", run_lengths);
     add("random", [seed](Bed &b, GidKind k) { run_random(b, k, seed); });
+}
+
+void add_untrue_superpacket_cases(Ktap &ktap, Bed &bed, GidKind kind)
+{
+    for (const Untrue &row : untrue)
+        add_case(ktap, bed, kind, fmt::format("superpacket:{}", row.name), [&row](Bed &b, GidKind k) { run_untrue(b, k, row); });
 }
 
 } // namespace rocev2::wire
