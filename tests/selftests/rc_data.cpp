@@ -110,6 +110,7 @@ struct Settings {
     Paging paging = Paging::mixed;
     bool no_rnr = false;
     int stall_limit_s = 20;
+    std::uint8_t ack_timeout = Link{}.timeout;
 };
 
 // One work request, from its choice to the last check.
@@ -653,6 +654,7 @@ Link data_link(const Sides &sides, const Settings &settings, ibv_mtu mtu)
 {
     Link link = link_from(settings.common);
     link.mtu = mtu;
+    link.timeout = settings.ack_timeout;
     link.max_rd_atomic =
         std::min(read_atomic_limit(sides.a, sides.b), read_atomic_limit(sides.b, sides.a));
     link.max_dest_rd_atomic = link.max_rd_atomic;
@@ -953,6 +955,8 @@ int main(int argc, char **argv)
             {"hugetlb", Paging::hugetlb},
             {"transparent", Paging::transparent}}));
     app.add_flag("--no-rnr", settings.no_rnr, "never post a receive late");
+    app.add_option("--ack-timeout", settings.ack_timeout, "of the QPs, as in struct ibv_qp_attr: 4.096 us * 2^N")
+        ->check(CLI::Range(1, 31));
     app.add_option("--stall-limit", settings.stall_limit_s,
                    "seconds without any completion that fail a case");
     CLI11_PARSE(app, argc, argv);
