@@ -8,8 +8,10 @@
 #include "common/verbs.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 using namespace rocev2::test;
 
@@ -156,6 +158,79 @@ void refused_flush(const Sides &sides, const Link &link, int mr_access, size_t l
     b.ends(5, IBV_WC_REM_ACCESS_ERR, IBV_WC_FLUSH, "refused FLUSH");
 }
 
+// A thread that polls the last byte of a message in memory, as applications do, and then reads the rest.
+class Watcher {
+public:
+    ~Watcher()
+    {
+        turn_ = stop;
+        thread_.join();
+    }
+    void watch(const std::byte *message, size_t length)
+    {
+        message_ = message;
+        length_ = length;
+        turn_++;
+    }
+    // How many bytes were not there when the last one was.
+    size_t late()
+    {
+        while (done_ != turn_)
+            std::this_thread::yield();
+        return late_;
+    }
+
+private:
+    static constexpr uint64_t stop = ~uint64_t{0};
+
+    void run()
+    {
+        for (uint64_t turn = 1;; turn++) {
+            while (turn_ != turn) {
+                if (turn_ == stop)
+                    return;
+                std::this_thread::yield();
+            }
+            const volatile std::byte *bytes = message_;
+            while (bytes[length_ - 1] == poison)
+                if (turn_ == stop)
+                    return;
+            std::atomic_thread_fence(std::memory_order_acquire);
+            late_ = 0;
+            for (size_t i = 0; i < length_; i++)
+                late_ += bytes[i] == poison;
+            done_ = turn;
+        }
+    }
+
+    const std::byte *message_ = nullptr;
+    size_t length_ = 0;
+    size_t late_ = 0;
+    std::atomic<uint64_t> turn_ = 0, done_ = 0;
+    std::thread thread_{&Watcher::run, this};
+};
+
+void last_byte_last(const Sides &sides, const Link &link)
+{
+    Bench b(sides, link);
+    Watcher watcher;
+    Rng rng(13);
+    std::fill_n(b.memory_a.data(), buffer_size, std::byte{1});
+    for (uint64_t i = 0; i < 100; i++) {
+        const size_t length = rng.between<size_t>(2, 4000);
+        const size_t offset = rng.between<size_t>(0, buffer_size - length);
+        watcher.watch(b.memory_b.data() + offset, length);
+        b.start(i);
+        ibv_wr_rdma_write(b.qpx, b.mr_b->rkey, b.target(offset));
+        ibv_wr_set_sge(b.qpx, b.mr_a->lkey, reinterpret_cast<uint64_t>(b.memory_a.data()), static_cast<uint32_t>(length));
+        b.complete();
+        b.ends(i, IBV_WC_SUCCESS, IBV_WC_RDMA_WRITE, "WRITE");
+        const size_t late = watcher.late();
+        require(!late, "{} of {} bytes at {} came later than the last one", late, length, offset);
+        std::fill_n(b.memory_b.data() + offset, length, poison);
+    }
+}
+
 void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
 {
     const Link link = link_from(options);
@@ -172,6 +247,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
     add("flush.range", [](const Sides &s, const Link &l) { flush(s, l, IBV_FLUSH_RANGE); });
     add("flush.region", [](const Sides &s, const Link &l) { flush(s, l, IBV_FLUSH_MR); });
     add("flush.no_right", [](const Sides &s, const Link &l) { refused_flush(s, l, all_access, 8); });
+    add("last_byte_last", last_byte_last);
     add("flush.past_the_end",
         [](const Sides &s, const Link &l) { refused_flush(s, l, flush_access, buffer_size + 1); });
 }

@@ -112,6 +112,34 @@ static void src_copy(struct rocev2_src *src, void *dst, u32 len)
 	src_advance(src, len);
 }
 
+/*
+ * The end of a packet, its last bytes last. Applications poll the last byte of a message in memory
+ * and take the rest for there, as it is with cards, though no rule says so; memcpy() goes in
+ * whatever direction it likes. Eight or four aligned bytes stay one store.
+ */
+static void place_end(struct rocev2_src *src, void *dst, u32 len)
+{
+	unsigned long end = (unsigned long)dst + len;
+	u32 tail = sizeof(u8);
+	u64 value = 0;
+
+	if (len >= sizeof(u64) && IS_ALIGNED(end, sizeof(u64)))
+		tail = sizeof(u64);
+	else if (len >= sizeof(u32) && IS_ALIGNED(end, sizeof(u32)))
+		tail = sizeof(u32);
+	if (len > tail)
+		src_copy(src, dst, len - tail);
+	dst += len - tail;
+	src_copy(src, &value, tail);
+	smp_wmb(); /* all before it is stored before what an application polls */
+	if (tail == sizeof(u64))
+		WRITE_ONCE(*(u64 *)dst, value);
+	else if (tail == sizeof(u32))
+		WRITE_ONCE(*(u32 *)dst, *(u32 *)&value);
+	else
+		WRITE_ONCE(*(u8 *)dst, *(u8 *)&value);
+}
+
 static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, const struct span *s,
 				       struct rocev2_src src)
 {
@@ -127,7 +155,10 @@ static enum rocev2_mr_status mem_write(struct rocev2_qp *qp, const struct span *
 		u32 n = len;
 		void *dst = rocev2_mr_map(mr, addr, &n);
 
-		src_copy(&src, dst, n);
+		if (n < len)
+			src_copy(&src, dst, n);
+		else
+			place_end(&src, dst, n);
 		addr += n;
 		len -= n;
 	}

@@ -298,7 +298,8 @@ static int rx_super(struct rocev2_qp *qp, struct rocev2_rx_buf *super)
 			struct rocev2_rx_buf *kept = rx_detach(qp, &seg.buf);
 
 			if (!kept)
-				rx_finish(qp, &seg.buf, rocev2_rx_drop(&seg.buf, ROCEV2_CNT_RX_NOMEM));
+				rx_finish(qp, &seg.buf,
+					  rocev2_rx_drop(&seg.buf, ROCEV2_CNT_RX_NOMEM));
 			/* the rest waits behind it */
 			if (rocev2_rx_segment_next(&seg, super))
 				rx_wait(qp, super);

@@ -303,7 +303,8 @@ static void rx_cut(struct rocev2_dev *dev, struct sk_buff *skb)
 	segs = __skb_gso_segment(skb, NETIF_F_SG | NETIF_F_HW_CSUM, false);
 	if (IS_ERR_OR_NULL(segs)) {
 		/* an error but this one: its headers are not those of its kind of GSO */
-		rocev2_count(dev, segs == ERR_PTR(-ENOMEM) ? ROCEV2_CNT_RX_NOMEM : ROCEV2_CNT_RX_HEADER);
+		rocev2_count(dev, segs == ERR_PTR(-ENOMEM) ? ROCEV2_CNT_RX_NOMEM :
+							     ROCEV2_CNT_RX_HEADER);
 		kfree_skb(skb);
 		return;
 	}
