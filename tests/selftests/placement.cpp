@@ -216,7 +216,7 @@ void last_byte_last(const Sides &sides, const Link &link)
     Watcher watcher;
     Rng rng(13);
     std::fill_n(b.memory_a.data(), buffer_size, std::byte{1});
-    for (uint64_t i = 0; i < 100; i++) {
+    for (uint64_t i = 0; i < 200; i++) {
         const size_t length = rng.between<size_t>(2, 4000);
         const size_t offset = rng.between<size_t>(0, buffer_size - length);
         watcher.watch(b.memory_b.data() + offset, length);

@@ -150,8 +150,8 @@ struct rocev2_dev {
 	struct hlist_head		mcgs[1 << ROCEV2_GID_HASH_BITS];
 	u32				num_mcgs;
 
-	unsigned long			superpackets_from;	/* jiffies; see tx_let_go() */
-	bool				tx_lets_go;		/* the netdev, of any packet at once */
+	unsigned long			superpackets_from;	/* jiffies, tx_let_go() */
+	bool				tx_lets_go;		/* of any packet, at once */
 
 	struct net_device		*napi_dev;
 	struct rocev2_rxq __percpu	*rxqs;
