@@ -161,10 +161,13 @@ void AddMemory(Command &command, const Boot &boot)
                                                     boot.memory_mib / nodes)});
     if (!boot.numa)
         command.argv.insert(command.argv.end(), {"-machine", "memory-backend=memory0"});
-    for (unsigned node = 0; boot.numa && node < nodes; node++)
+    for (unsigned node = 0; boot.numa && node < nodes; node++) {
+        const unsigned share = boot.cpus / nodes, first = share * node;
+
         command.argv.insert(command.argv.end(),
-                            {"-numa", fmt::format("node,nodeid={0},cpus={1}-{2},memdev=memory{0}", node, boot.cpus / nodes * node,
-                                                  boot.cpus / nodes * (node + 1) - 1)});
+                            {"-numa", fmt::format("node,nodeid={0},cpus={1}-{2},memdev=memory{0}", node, first,
+                                                  first + share - 1)});
+    }
 }
 
 void AddCards(Command &command, const Boot &boot)
@@ -181,7 +184,9 @@ void AddCards(Command &command, const Boot &boot)
         slot++;
         command.argv.insert(
             command.argv.end(),
-            {"-device", fmt::format("pcie-root-port,id=port{0},bus={1},chassis={0},slot={0}", slot, boot.numa ? "far" : "pcie.0"), "-device",
+            {"-device",
+             fmt::format("pcie-root-port,id=port{0},bus={1},chassis={0},slot={0}", slot, boot.numa ? "far" : "pcie.0"),
+             "-device",
              fmt::format(R"({{"driver":"vfio-user-pci","bus":"port{}","socket":{{"type":"unix","path":"{}"}}}})", slot,
                          card.string())});
     }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-# The native attach of cards at the second of two NUMA nodes: memory and interrupts there, and a
-# queue that cannot be there is told, with the remedy.
+# The native attach of cards at the second of two NUMA nodes: memory and interrupts there, and a queue that cannot be
+# there is told, with the remedy.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cards.sh"
@@ -14,7 +14,8 @@ setup_attached # a queue for each CPU: of one of them the CPU is far
 gid=$(gid_indices "$DEV_A" 0000:0000:0000:0000:0000:ffff:0a47:0001)
 
 at_second_node() {
-	[ "$(on_a cat "/sys/class/net/$IF_A/device/numa_node")" = 1 ] && [ "$(on_b cat "/sys/class/net/$IF_B/device/numa_node")" = 1 ]
+	[ "$(on_a cat "/sys/class/net/$IF_A/device/numa_node")" = 1 ] &&
+		[ "$(on_b cat "/sys/class/net/$IF_B/device/numa_node")" = 1 ]
 }
 
 # told TIMES
@@ -37,7 +38,7 @@ as_told() {
 	rmmod rocev2_mlx5 && dmesg -C || return
 	far=$(free_kib 0) near=$(free_kib 1)
 	# from a CPU that is not the card's: memory is not there by chance
-	taskset -c 0 insmod "$(dirname "$ROCEV2_MODULE")/rocev2_mlx5.ko" queues=1 ring_size=8192 && add_link_a && add_link_b || return
+	(taskset -pc 0 $BASHPID && load_attach queues=1 ring_size=8192) && add_link_a && add_link_b || return
 	far=$((far - $(free_kib 0))) near=$((near - $(free_kib 1)))
 	echo "$near KiB of the card's node, $far KiB of the other"
 	[ $near -gt 110000 ] && [ $far -lt 30000 ]

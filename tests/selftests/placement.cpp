@@ -2,7 +2,8 @@
 //
 // ATOMIC WRITE and FLUSH (InfiniBand A19): eight bytes written in one piece, and a WRITE that is
 // placed when the FLUSH behind it completes. What lies beside is untouched, and what is refused
-// ends with the exact status. A is the requester, B the responder.
+// ends with the exact status. And the order in which the bytes of a WRITE appear. A is the requester,
+// B the responder.
 #include "common/memory.hpp"
 #include "common/random.hpp"
 #include "common/verbs.hpp"
@@ -247,9 +248,9 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
     add("flush.range", [](const Sides &s, const Link &l) { flush(s, l, IBV_FLUSH_RANGE); });
     add("flush.region", [](const Sides &s, const Link &l) { flush(s, l, IBV_FLUSH_MR); });
     add("flush.no_right", [](const Sides &s, const Link &l) { refused_flush(s, l, all_access, 8); });
-    add("last_byte_last", last_byte_last);
     add("flush.past_the_end",
         [](const Sides &s, const Link &l) { refused_flush(s, l, flush_access, buffer_size + 1); });
+    add("last_byte_last", last_byte_last);
 }
 
 } // namespace
@@ -257,7 +258,7 @@ void add_cases(Ktap &ktap, const Sides &sides, const Options &options)
 int main(int argc, char **argv)
 {
     Options options;
-    CLI::App app("ATOMIC WRITE and FLUSH.");
+    CLI::App app("ATOMIC WRITE, FLUSH, and the order of bytes.");
     add_common_options(app, options);
     CLI11_PARSE(app, argc, argv);
     settle_options("placement", options);

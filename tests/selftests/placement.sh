@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-# ATOMIC WRITE and FLUSH between two namespaces.
+# ATOMIC WRITE and FLUSH between two namespaces, and the order in which bytes appear.
 # Arguments go to the program (see --help).
 
 . "$(dirname "$0")/lib.sh"

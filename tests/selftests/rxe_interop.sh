@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # rocev2 in one namespace, rdma_rxe in the other, both ways: every byte by every
-# RC opcode, and perftest.  rdma_rxe stalls when RNR NAKs or ACK timeouts meet traffic both ways,
-# between two of its own devices too: receives are never late, and timeouts a second, since a busy machine has shorter ones.
+# RC opcode, and perftest.  rdma_rxe stalls when RNR NAKs or ACK timeouts meet
+# traffic both ways, between two of its own devices too: receives are never late,
+# and timeouts are a second, which a busy machine does not use up.
 
 . "$(dirname "$0")/lib.sh"
 
