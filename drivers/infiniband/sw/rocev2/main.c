@@ -8,6 +8,7 @@
 #include <linux/module.h>
 #include <rdma/rdma_netlink.h>
 
+#include "crc.h"
 #include "rocev2.h"
 #include "mr_cache.h"
 #include "odp.h"
@@ -68,16 +69,23 @@ static int __init rocev2_init(void)
 {
 	int ret;
 
-	ret = rocev2_odp_init();
+	ret = rocev2_crc_init();
 	if (ret)
 		return ret;
+	ret = rocev2_odp_init();
+	if (ret)
+		goto err_crc;
 	ret = rocev2_netdev_init();
-	if (ret) {
-		rocev2_odp_exit();
-		return ret;
-	}
+	if (ret)
+		goto err_odp;
 	rdma_link_register(&rocev2_link_ops);
 	return 0;
+
+err_odp:
+	rocev2_odp_exit();
+err_crc:
+	rocev2_crc_exit();
+	return ret;
 }
 
 static void __exit rocev2_exit(void)
@@ -88,6 +96,7 @@ static void __exit rocev2_exit(void)
 	rocev2_odp_exit();
 	/* kfree_rcu() needs no code of ours, but call_rcu() of objects may */
 	rcu_barrier();
+	rocev2_crc_exit();
 }
 
 module_init(rocev2_init);
