@@ -21,21 +21,28 @@
 /* steps that net_dim() goes up and down */
 #define DIM_PROFILES	5
 
+/*
+ * Packets that the longest wait must gather; when they are fewer, DIM rests on its lowest step. At
+ * 4 in 128 us that is below 31,000 packets a second: interrupts that a CPU does not feel.
+ */
+#define DIM_GATHER	4
+
 #define POLL_PERIOD_US	1000
 
 /*
- * What DIM chooses from. A READ or a SEND waits for its answer, unlike a TCP stream: the waits are
- * a quarter of those that network drivers use, and the lowest step has none.
+ * What DIM chooses from: twice the wait with each step, 2 us for a packet. DIM takes one step at a
+ * time and turns back when it gains nothing: the first is long enough for a packet more at 60,000 a
+ * second.
  */
 static const struct {
 	u16	usecs;
 	u16	packets;
 } dim_profiles[DIM_PROFILES] = {
 	{ 0,	1 },
-	{ 4,	8 },
-	{ 8,	16 },
-	{ 16,	32 },
-	{ 32,	64 },
+	{ 16,	8 },
+	{ 32,	16 },
+	{ 64,	32 },
+	{ 128,	64 },
 };
 
 static void apply(struct rocev2_mlx5_rxq *rxq, u16 usecs, u16 packets)
@@ -61,14 +68,48 @@ static void dim_work(struct work_struct *work)
 	dim->state = DIM_START_MEASURE;
 }
 
+/*
+ * net_dim() would not rest by itself: it compares rates in whole packets a millisecond, so a light
+ * load looks better or worse at random, and it wanders through the steps.
+ */
+static bool too_sparse(const struct dim *dim, const struct dim_sample *now)
+{
+	u32 packets = now->pkt_ctr - dim->start_sample.pkt_ctr;
+	s64 usecs = ktime_us_delta(now->time, dim->start_sample.time);
+
+	/* who waits for answers sends less because of the waits: the rate is that without them */
+	usecs -= DIM_NEVENTS * dim_profiles[dim->profile_ix].usecs;
+	return (s64)packets * dim_profiles[DIM_PROFILES - 1].usecs < DIM_GATHER * usecs;
+}
+
+/* the lowest step, and from there as in the beginning when there is more to do */
+static void rest(struct dim *dim)
+{
+	dim_park_on_top(dim);
+	memset(&dim->prev_stats, 0, sizeof(dim->prev_stats));
+	if (!dim->profile_ix) {
+		dim->state = DIM_START_MEASURE;
+		return;
+	}
+	dim->profile_ix = 0;
+	dim->state = DIM_APPLY_NEW_PROFILE;
+	schedule_work(&dim->work);
+}
+
 void rocev2_mlx5_moderation_sample(struct rocev2_mlx5_rxq *rxq)
 {
 	struct dim_sample sample = {};
+	struct dim *dim = &rxq->dim;
+	u16 events;
 
 	if (READ_ONCE(rxq->attach->moderation.mode) != ROCEV2_MLX5_DIM)
 		return;
 	dim_update_sample(rxq->stats.interrupts, rxq->stats.packets, rxq->stats.bytes, &sample);
-	net_dim(&rxq->dim, &sample);
+	events = sample.event_ctr - dim->start_sample.event_ctr;
+	if (dim->state == DIM_MEASURE_IN_PROGRESS && events >= DIM_NEVENTS &&
+	    too_sparse(dim, &sample))
+		rest(dim);
+	net_dim(dim, &sample);
 }
 
 bool rocev2_mlx5_poll_on(struct rocev2_mlx5_rxq *rxq)
