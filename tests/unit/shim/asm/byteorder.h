@@ -19,4 +19,11 @@
 #define le32_to_cpu	__le32_to_cpu
 #define le64_to_cpu	__le64_to_cpu
 
+/* C++ may have those of <arpa/inet.h> */
+#ifndef __cplusplus
+#define htons	cpu_to_be16
+#define htonl	cpu_to_be32
+#define ntohs	be16_to_cpu
+#endif
+
 #endif

@@ -12,8 +12,10 @@
 #define __aligned(x)	__attribute__((aligned(x)))
 
 #define READ_ONCE(x)	(*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, v)	(*(volatile __typeof__(x) *)&(x) = (v))
 
-#ifndef fallthrough
+/* C++ has an attribute of this name */
+#if !defined(fallthrough) && !defined(__cplusplus)
 #define fallthrough	__attribute__((fallthrough))
 #endif
 

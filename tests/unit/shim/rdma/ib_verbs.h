@@ -3,6 +3,8 @@
 #ifndef SHIM_RDMA_IB_VERBS_H
 #define SHIM_RDMA_IB_VERBS_H
 
+#include <linux/types.h>
+
 enum ib_qp_state {
 	IB_QPS_RESET,
 	IB_QPS_INIT,
@@ -23,6 +25,37 @@ enum ib_access_flags {
 	IB_ACCESS_ON_DEMAND = 1 << 6,
 	IB_ACCESS_HUGETLB = 1 << 7,
 	IB_ACCESS_OPTIONAL = 0x3ff00000,
+};
+
+enum ib_wc_status {
+	IB_WC_SUCCESS,
+};
+
+enum ib_mr_type {
+	IB_MR_TYPE_MEM_REG,
+};
+
+union ib_gid {
+	u8 raw[16];
+};
+
+/* of the objects, what the receive path looks at */
+struct ib_pd {
+	void *uobject;
+};
+
+struct ib_mr {
+	struct ib_pd *pd;
+	u32 lkey;
+	u32 rkey;
+};
+
+struct ib_qp {
+	struct ib_pd *pd;
+};
+
+struct ib_srq {
+	struct ib_pd *pd;
 };
 
 #endif
