@@ -26,6 +26,7 @@ struct Boot {
     fs::path directory = {};	/* for the initramfs and the logs; emptied */
     fs::path guest_init = {};
     bool numa = false;		/* two nodes, with half the CPUs and the memory each, the cards at the second; QEMU */
+    bool icount = false;	/* the time-stamp counter counts instructions; one CPU, emulated; QEMU */
     bool host_qemu = false;	/* the host's QEMU, not the cached one */
     std::function<void(const std::string &line)> on_output = {};
 };

@@ -306,6 +306,8 @@ int main(int argc, char **argv)
     run->add_option("--wire", arguments.run.wire,
                     "of a card without another at the end of its cable: connectx-model's --backend")
         ->capture_default_str();
+    run->add_flag("--icount", arguments.run.icount,
+                  "of the QEMU rig: the time-stamp counter counts the instructions of its one CPU");
     run->add_flag("--trace-cards", arguments.run.trace_cards, "each command and doorbell goes to the log of its card");
     run->add_option("--timeout", arguments.timeout, "of --exec, in seconds")->check(CLI::PositiveNumber)->capture_default_str();
     run->add_option("TEST", arguments.tests, "names of tests");

@@ -115,6 +115,7 @@ Boot MakeBoot(const Prepared &prepared, const RunOptions &options, const std::st
     boot.directory = GuestDirectory(prepared, options, name);
     boot.guest_init = options.guest_init;
     boot.host_qemu = options.host_root;
+    boot.icount = options.icount;
     boot.shares = {{prepared.selftests, "/run/rocev2/tests"},
                    {prepared.kernel.modules, "/run/rocev2/kernel/lib/modules/" + prepared.kernel.release}};
     if (!prepared.module.empty()) {

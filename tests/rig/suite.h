@@ -46,6 +46,7 @@ struct RunOptions {
     int stretch = 1;			/* of all time-outs */
     bool trace_cards = false;		/* what is done to the modelled cards goes to their logs */
     std::string wire = "none";		/* of a card without a partner, as the model's --backend */
+    bool icount = false;			/* guests on QEMU count instructions: Boot::icount */
 };
 
 /* Run these in guests with that kernel, print one KTAP document. */
