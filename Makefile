@@ -11,7 +11,7 @@ KARGS ?=
 RIG ?= qemu
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 
-.PHONY: all help modules install demo demo-connectx check check-debug check-connectx bench-moderation unit style clean clean-modules
+.PHONY: all help modules install demo demo-connectx check check-debug check-connectx bench-moderation micro unit style clean clean-modules
 
 all: modules
 
@@ -27,7 +27,9 @@ help:
 	@echo '         them on the first'
 	@echo 'check-connectx  all selftests with modelled ConnectX cards, on all kernels; check runs the short ones on Debian kernels'
 	@echo 'bench-moderation  measure the modes of moderation of the native ConnectX attach: Documentation/moderation.md'
-	@echo 'unit     the unit tests alone: protocol, connectx-model; root, for the second: it is compiled'
+	@echo 'micro    micro-benchmarks of protocol files and receive path, in user space: times, and instructions'
+	@echo '         beside those recorded: Documentation/testing.md'
+	@echo 'unit     the unit tests alone: protocol, micro-benchmarks (once), connectx-model; root, for the last: it is compiled'
 	@echo '         against the cached kernel source (downloaded the first time)'
 	@echo 'style    checkpatch, sparse and W=1 builds for each kernel'
 	@echo 'clean    remove what modules and the tests made; the cache stays'
@@ -64,7 +66,7 @@ check-connectx:
 bench-moderation:
 	@tests/rig/start bench-moderation
 
-unit style:
+micro unit style:
 	@tests/rig/start $@
 
 clean: clean-modules

@@ -345,7 +345,10 @@ int main(int argc, char **argv)
         ->check(CLI::ExistingDirectory);
     add_stretch(bench);
     CLI::App *style = app.add_subcommand("style", "checkpatch, sparse, builds with W=1");
-    CLI::App *unit = app.add_subcommand("unit", "unit tests of the pure protocol files and of connectx-model");
+    CLI::App *unit = app.add_subcommand(
+        "unit", "unit tests of the pure protocol files and of connectx-model, and the micro-benchmarks once");
+    CLI::App *micro =
+        app.add_subcommand("micro", "time and count the instructions of protocol files and stages of the receive path");
 
     CLI11_PARSE(app, argc, argv);
     try {
@@ -368,6 +371,8 @@ int main(int argc, char **argv)
             return Style(arguments);
         if (unit->parsed())
             return Unit(arguments);
+        if (micro->parsed())
+            return RunMicro(arguments.run.checkout);
     } catch (const std::exception &error) {
         std::fflush(stdout);
         fmt::print(stderr, "rocev2-rig: {}\n", error.what());

@@ -11,6 +11,8 @@
 #include <functional>
 #include <regex>
 
+#include <unistd.h>
+
 namespace rig {
 
 namespace {
@@ -166,6 +168,13 @@ Totals RunCtest(const fs::path &build, const std::string &what, const fs::path &
     return {all - failed, std::max(failed, 1), {fmt::format("{}: {} of {}", what, std::max(failed, 1), all)}};
 }
 
+void ConfigureMicro(const fs::path &checkout, const fs::path &build, const fs::path &log)
+{
+    NeedPackages({"g++", "cmake", "make", "libbenchmark-dev", "libcli11-dev", "libdeflate-dev", "libfmt-dev",
+                  "valgrind"});
+    RunStep({{"cmake", "-S", checkout / "tests/micro", "-B", build}}, "configuring the micro-benchmarks", log);
+}
+
 } // namespace
 
 Totals RunUnitTests(const fs::path &checkout)
@@ -178,10 +187,24 @@ Totals RunUnitTests(const fs::path &checkout)
     NeedPackages({"g++", "cmake", "make", "libgtest-dev", "libgmock-dev"});
     RunStep({{"cmake", "-S", checkout / "tests/unit", "-B", build}}, "configuring the unit tests", log);
     Totals totals = RunCtest(build, "unit tests", log);
+    const fs::path micro = BuildDirectory(checkout) / "micro", micro_log = log.parent_path() / "micro.log";
+    ConfigureMicro(checkout, micro, micro_log);
+    totals += RunCtest(micro, "micro-benchmarks", micro_log);
     /* Behind them: it takes root, and the first time downloads and minutes. */
     const fs::path model = ConfigureModel(checkout);
     totals += RunCtest(model, "unit tests of connectx-model", log.parent_path() / "connectx-model-unit.log");
     return totals;
+}
+
+int RunMicro(const fs::path &checkout)
+{
+    const fs::path build = BuildDirectory(checkout) / "micro";
+    const fs::path log = BuildDirectory(checkout) / "log/micro.log";
+
+    ConfigureMicro(checkout, build, log);
+    RunStep({{"cmake", "--build", build, "-j", std::to_string(Processors())}}, "building the micro-benchmarks", log);
+    const Command run{{"cmake", "--build", build, "--target", "run", "--", "--no-print-directory"}};
+    return Wait(Spawn(run, {-1, STDOUT_FILENO, STDERR_FILENO}, false));
 }
 
 } // namespace rig

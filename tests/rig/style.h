@@ -12,4 +12,7 @@ Totals CheckStyle(const fs::path &checkout, const std::vector<Kernel> &kernels);
 /* tests/unit, when there is one; prints its own output on failure. */
 Totals RunUnitTests(const fs::path &checkout);
 
+/* tests/micro: prints the tables of times and of instructions; 0 if all answers were right. */
+int RunMicro(const fs::path &checkout);
+
 } // namespace rig
