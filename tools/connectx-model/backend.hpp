@@ -45,14 +45,14 @@ public:
 };
 
 /**
- * By the text of --backend: "none", "tap:NAME", "socket:PATH", "listen:PATH", "pcap:IN,OUT[,KEY=VALUE]...",
- * "generator[:KEY=VALUE,...]"; the manual page has the keys. Throws BackendError.
+ * By the text of --backend: "none", "tap:NAME", "socket:PATH[,mbit=N]", "listen:PATH[,mbit=N]",
+ * "pcap:IN,OUT[,KEY=VALUE]...", "generator[:KEY=VALUE,...]"; the manual page has the keys. Throws BackendError.
  */
 std::unique_ptr<Backend> MakeBackend(EventLoop &loop, Trace &trace, const std::string &text);
 
 /* The kinds, each in a file of its own. */
 std::unique_ptr<Backend> MakeTap(EventLoop &loop, const std::string &name);
-std::unique_ptr<Backend> MakeSocketBackend(EventLoop &loop, Trace &trace, const std::string &path, bool listen);
+std::unique_ptr<Backend> MakeSocketBackend(EventLoop &loop, Trace &trace, const std::string &text, bool listen);
 std::unique_ptr<Backend> MakePcap(EventLoop &loop, const std::string &options);
 std::unique_ptr<Backend> MakeGenerator(EventLoop &loop, const std::string &options);
 

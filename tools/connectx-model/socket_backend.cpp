@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* A cable between two models: a Unix socket of packets, a frame in each. One end listens, the other connects. */
+/*
+ * A cable between two models: a Unix socket of packets, a frame in each. One end listens, the other connects. With a
+ * rate, an end takes each frame for as long as a wire of that rate takes to bring it.
+ */
 #include "backend_common.hpp"
 #include "message_socket.hpp"
 
@@ -17,11 +20,13 @@ namespace {
 constexpr std::size_t kQueue = 1024;          /* frames that wait for the socket to take them */
 constexpr int kFramesATurn = 64;              /* then timers and other descriptors get theirs */
 constexpr auto kRetry = std::chrono::milliseconds(100);
+constexpr std::uint64_t kMaxMbit = 400000;
+constexpr std::size_t kWireBytes = 24;        /* of each frame besides: preamble, check sequence, gap (IEEE 802.3) */
 
 class SocketBackend final : public Backend {
 public:
-    SocketBackend(EventLoop &loop, Trace &trace, std::string path, bool listen)
-        : loop_(loop), trace_(trace), path_(std::move(path))
+    SocketBackend(EventLoop &loop, Trace &trace, std::string path, bool listen, std::uint64_t mbit)
+        : loop_(loop), trace_(trace), path_(std::move(path)), mbit_(mbit)
     {
         if (listen)
             listener_.emplace(loop_, path_, SOCK_SEQPACKET,
@@ -30,6 +35,7 @@ public:
     ~SocketBackend() override
     {
         loop_.Cancel(retry_);
+        loop_.Cancel(arrival_);
         loop_.Unwatch(peer_.Get());
     }
     SocketBackend(const SocketBackend &) = delete;
@@ -53,7 +59,7 @@ public:
         if (!peer_)
             return;
         queue_.emplace_back(frame.begin(), frame.end());
-        loop_.SetEvents(peer_.Get(), EPOLLIN | EPOLLOUT);
+        Await();
     }
 
     bool Ready() const override
@@ -68,6 +74,8 @@ public:
         status["path"] = path_;
         status["connected"] = static_cast<bool>(peer_);
         status["queued"] = queue_.size();
+        if (mbit_ != 0)
+            status["mbit"] = mbit_;
         return status.dump();
     }
 
@@ -93,6 +101,10 @@ private:
     {
         trace_.Note("wire: the peer at {} has gone", path_);
         loop_.Unwatch(peer_.Get());
+        if (arrival_ != 0)
+            ++counters_.receive_dropped;
+        loop_.Cancel(arrival_);
+        arrival_ = 0;
         peer_.Reset();
         counters_.send_dropped += queue_.size();
         queue_.clear();
@@ -126,9 +138,21 @@ private:
                 queue_.pop_front();
             if (!peer_)
                 return;
-            if (queue_.empty())
-                loop_.SetEvents(peer_.Get(), EPOLLIN);
         }
+        if (arrival_ == 0)
+            Take();
+        if (peer_)
+            Await();
+    }
+
+    void Await()
+    {
+        loop_.SetEvents(peer_.Get(), (arrival_ == 0 ? EPOLLIN : 0U) | (queue_.empty() ? 0U : EPOLLOUT));
+    }
+
+    /* What has come. */
+    void Take()
+    {
         /* the receiver may send, and so find the peer gone */
         for (int i = 0; i < kFramesATurn && peer_; ++i) {
             const ssize_t size = recv(peer_.Get(), frame_.data(), frame_.size(), MSG_DONTWAIT | MSG_TRUNC);
@@ -143,10 +167,36 @@ private:
                 ++counters_.receive_dropped;
                 continue;
             }
-            ++counters_.received;
-            counters_.received_bytes += static_cast<std::uint64_t>(size);
-            receiver_(std::span(frame_).first(static_cast<std::size_t>(size)));
+            if (mbit_ != 0) {
+                Hold(static_cast<std::size_t>(size));
+                return;
+            }
+            Deliver(static_cast<std::size_t>(size));
         }
+    }
+
+    void Deliver(std::size_t size)
+    {
+        ++counters_.received;
+        counters_.received_bytes += size;
+        receiver_(std::span(frame_).first(size));
+    }
+
+    /* Until the wire has brought it, or at once: no two come closer than that, however late the loop is. */
+    void Hold(std::size_t size)
+    {
+        const Clock::time_point due = arrived_ + std::chrono::nanoseconds((size + kWireBytes) * 8000 / mbit_);
+
+        arrival_ = loop_.After(std::max(due - loop_.Now(), Clock::duration::zero()), [this, size] {
+            arrival_ = 0;
+            arrived_ = loop_.Now();
+            Deliver(size);
+            if (!peer_)
+                return;
+            Take();
+            if (peer_ && arrival_ == 0)
+                Await();
+        });
     }
 
     EventLoop &loop_;
@@ -155,7 +205,10 @@ private:
     std::optional<Listener> listener_;
     FileDescriptor peer_;
     Receiver receiver_;
+    std::uint64_t mbit_; /* 0: as fast as frames come */
     Timers::Id retry_ = 0;
+    Timers::Id arrival_ = 0; /* of the frame in frame_; 0: there is none */
+    Clock::time_point arrived_; /* the last one */
     std::deque<std::vector<std::byte>> queue_;
     std::vector<std::byte> frame_ = std::vector<std::byte>(kMaxFrame);
     WireCounters counters_;
@@ -163,9 +216,16 @@ private:
 
 } // namespace
 
-std::unique_ptr<Backend> MakeSocketBackend(EventLoop &loop, Trace &trace, const std::string &path, bool listen)
+std::unique_ptr<Backend> MakeSocketBackend(EventLoop &loop, Trace &trace, const std::string &text, bool listen)
 {
-    return std::make_unique<SocketBackend>(loop, trace, path, listen);
+    const std::size_t comma = text.find(',');
+    BackendOptions options(comma == std::string::npos ? "" : std::string_view(text).substr(comma + 1));
+    const std::uint64_t mbit = options.Number("mbit", 0, 1, kMaxMbit);
+
+    options.Finish();
+    if (comma == 0)
+        throw BackendError("a cable needs the path of its socket");
+    return std::make_unique<SocketBackend>(loop, trace, text.substr(0, comma), listen, mbit);
 }
 
 } // namespace cx

@@ -44,7 +44,7 @@ protected:
 TEST_F(BackendTest, BadTextIsAnError)
 {
     for (const char *text :
-         {"", "tap", "tap:", "none:1", "socket:", "nonsense", "pcap:", "pcap:,", "pcap:/nonexistent,",
+         {"", "tap", "tap:", "none:1", "socket:", "socket:,mbit=1", "socket:x,mbit=0", "socket:x,gbit=1", "nonsense", "pcap:", "pcap:,", "pcap:/nonexistent,",
           "pcap:,/nonexistent/out", "pcap:,x,rate=0", "generator:rate", "generator:rate=0", "generator:rate=ten",
           "generator:rate=1,rate=2", "generator:colour=red", "generator:size=20", "generator:size=20000",
           "generator:dmac=1:2", "generator:dip=300.1.1.1", "generator:start=maybe", "generator:sport=65535,flows=2",
@@ -124,6 +124,39 @@ TEST_F(BackendTest, SocketQueueIsBounded)
     for (std::size_t i = 0; i < frames.size(); ++i)
         ASSERT_EQ(frames[i][0], static_cast<std::byte>(i)); /* in order; what was dropped came last */
     EXPECT_EQ(Status(*a)["sent"], kSent - dropped);
+}
+
+TEST_F(BackendTest, SocketKeepsTheRateOfItsWire)
+{
+    const std::string path = Path("rate");
+    auto a = Make("listen:" + path);
+    const auto b = Make("socket:" + path + ",mbit=100");
+    std::vector<Clock::time_point> times;
+    constexpr std::size_t kSize = 1226; /* with what surrounds it on the wire, 100 us */
+
+    a->Start([](std::span<const std::byte>) {});
+    b->Start([&](std::span<const std::byte> frame) {
+        EXPECT_EQ(frame[0], static_cast<std::byte>(times.size()));
+        times.push_back(loop_.Now());
+    });
+    ASSERT_TRUE(RunUntil(loop_, [&] { return Status(*a)["connected"] == true && Status(*b)["connected"] == true; }));
+    EXPECT_EQ(Status(*b)["mbit"], 100);
+    EXPECT_FALSE(Status(*a).contains("mbit"));
+    for (int i = 0; i < 100; ++i)
+        a->Send(std::vector<std::byte>(kSize, static_cast<std::byte>(i)));
+    ASSERT_TRUE(RunUntil(loop_, [&] { return times.size() == 100; }));
+    for (std::size_t i = 1; i < times.size(); ++i)
+        EXPECT_GE(times[i] - times[i - 1], std::chrono::microseconds(100));
+    b->Send(ToBytes("the other way, at any rate"));
+    EXPECT_TRUE(RunUntil(loop_, [&] { return Status(*a)["received"] == 1; }));
+    EXPECT_EQ(Status(*b)["received"], 100);
+
+    /* what is under way arrives, though its sender has gone */
+    a->Send(std::vector<std::byte>(kMaxFrame, std::byte{100}));
+    a->Send(std::vector<std::byte>(kMaxFrame, std::byte{101}));
+    a.reset();
+    EXPECT_TRUE(RunUntil(loop_, [&] { return Status(*b)["connected"] == false; }));
+    EXPECT_EQ(times.size(), 102U);
 }
 
 TEST_F(BackendTest, SocketDropsWhatIsNoFrame)
