@@ -14,6 +14,8 @@ namespace cx {
 namespace {
 
 constexpr auto kForever = std::chrono::hours(1); /* nothing is due: wake up and look again, it costs nothing */
+/* A sleep may end so much late, more than moderation periods and frames last: the rest is waited for awake. */
+constexpr auto kAwake = std::chrono::microseconds(60);
 
 timespec ToTimespec(Clock::duration time)
 {
@@ -121,7 +123,8 @@ void EventLoop::RunOnce(Clock::duration at_most)
     Clock::duration wait = at_most;
 
     if (!timers_.empty())
-        wait = std::min(wait, std::max(timers_.begin()->first.first - Clock::now(), Clock::duration::zero()));
+        wait = std::min(wait, std::max<Clock::duration>(timers_.begin()->first.first - Clock::now() - kAwake,
+                                                        Clock::duration::zero()));
     const timespec timeout = ToTimespec(wait);
     const int count = epoll_pwait2(epoll_.Get(), events.data(), static_cast<int>(events.size()), &timeout, nullptr);
 
