@@ -189,8 +189,11 @@ struct Cards::State {
             const fs::path wire = sockets / ("wire" + std::to_string(std::min(i, partner)));
             std::string backend = setup.wire;
 
-            if (i != partner)
+            if (i != partner) {
                 backend = (i < partner ? "listen:" : "socket:") + wire.string();
+                if (setup.mbit > 0)
+                    backend += fmt::format(",mbit={}", setup.mbit);
+            }
             Start(cards[i], static_cast<unsigned>(i) / setup.per_guest, static_cast<unsigned>(i) % setup.per_guest,
                   backend);
         }

@@ -17,6 +17,7 @@ struct CardSetup {
     unsigned guests = 1;	/* named a, b */
     unsigned per_guest = 0;	/* named a0, a1 ... */
     std::string wire = "none";	/* of a card without a partner: the model's --backend */
+    unsigned mbit = 0;		/* rate of the cables; 0: none is kept */
     bool trace = false;		/* commands and doorbells into the logs, too */
     fs::path directory;		/* for the logs; emptied */
 };

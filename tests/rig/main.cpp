@@ -306,6 +306,8 @@ int main(int argc, char **argv)
     run->add_option("--wire", arguments.run.wire,
                     "of a card without another at the end of its cable: connectx-model's --backend")
         ->capture_default_str();
+    run->add_option("--cable-mbit", arguments.run.cable_mbit, "Mbit/s of the cables between cards (default: no rate is kept)")
+        ->check(CLI::Range(1, 400000));
     run->add_flag("--icount", arguments.run.icount,
                   "of the QEMU rig: the time-stamp counter counts the instructions of its one CPU");
     run->add_flag("--trace-cards", arguments.run.trace_cards, "each command and doorbell goes to the log of its card");
@@ -338,6 +340,9 @@ int main(int argc, char **argv)
         ->capture_default_str();
     bench->add_option("--warm-up", arguments.moderation.warm_up, "seconds of the same load before it")
         ->check(CLI::Range(0.0, 60.0))
+        ->capture_default_str();
+    bench->add_option("--mbit", arguments.moderation.mbit, "rate of the cable, Mbit/s")
+        ->check(CLI::Range(1, 400000))
         ->capture_default_str();
     bench->add_option("--seed", arguments.moderation.seed, "of messages and order (default: a new one)");
     bench->add_option("--output", arguments.moderation.directory,

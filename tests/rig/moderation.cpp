@@ -69,12 +69,13 @@ constexpr double kMeasurements = 3 * 6 * 2;
 
 } // namespace
 
-int MeasureModeration(const RunOptions &options, const Kernel &kernel, const ModerationBench &bench)
+int MeasureModeration(RunOptions options, const Kernel &kernel, const ModerationBench &bench)
 {
     const fs::path document = bench.directory / "moderation.md";
 
     if (!fs::exists(document))
         Fail("there is no {} to put the tables in", document.string());
+    options.cable_mbit = bench.mbit;
     const double seconds = bench.rounds * kMeasurements * (bench.seconds + bench.warm_up + kOverhead);
     const BenchResult result =
         RunBench(options, kernel,
@@ -87,6 +88,7 @@ int MeasureModeration(const RunOptions &options, const Kernel &kernel, const Mod
     Json measured = Json::parse(result.text);
     const std::time_t now = std::time(nullptr);
 
+    measured["mbit"] = bench.mbit;
     measured["machine"] = {{"date", fmt::format("{:%Y-%m-%d}", fmt::gmtime(now))},
                            {"cpu", CpuModel()},
                            {"processors", Processors()},

@@ -12,11 +12,12 @@ struct ModerationBench {
     unsigned rounds = 5;
     double seconds = 2;		/* of each measurement */
     double warm_up = 1;
+    unsigned mbit = 2500;	/* of the cable between the cards */
     std::uint64_t seed = 0;	/* 0: a new one */
     fs::path directory;		/* for moderation.json and .svg, and its moderation.md gets the tables */
 };
 
 /* The tables and the verdict on DIM go to stdout, too. Returns the exit status: a verdict is no failure. */
-int MeasureModeration(const RunOptions &options, const Kernel &kernel, const ModerationBench &bench);
+int MeasureModeration(RunOptions options, const Kernel &kernel, const ModerationBench &bench);
 
 } // namespace rig

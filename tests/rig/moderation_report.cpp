@@ -176,10 +176,12 @@ std::string ModerationTables(const Json &measured)
     const auto number = [&](const char *key) { return measured.at(key).get<std::uint64_t>(); };
     std::string text =
         fmt::format("Made by `make bench-moderation` on {}: Linux {} (User-Mode Linux, {} processor), path MTU {},\n"
-                    "{} rounds of {} s, seed {}. The host: {}, {} processors,\nload average {} before and {} after.\n\n"
+                    "cable of {} Mbit/s, {} rounds of {} s, seed {}. The host: {}, {} processors,\n"
+                    "load average {} before and {} after.\n\n"
                     "Each figure is the median of the rounds; in parentheses the least and the greatest.\n\n",
                     machine.at("date").get<std::string>(), measured.at("kernel").get<std::string>(),
-                    number("processors"), number("path_mtu"), number("rounds"), measured.at("seconds").get<double>(),
+                    number("processors"), number("path_mtu"), number("mbit"),
+                    number("rounds"), measured.at("seconds").get<double>(),
                     number("seed"), machine.at("cpu").get<std::string>(),
                     machine.at("processors").get<unsigned>(), machine.at("load_before").get<double>(),
                     machine.at("load_after").get<double>());

@@ -237,6 +237,7 @@ JobResult RunJob(const Prepared &prepared, const RunOptions &options, const Job 
                                                   .guests = job.guests,
                                                   .per_guest = job.cards,
                                                   .wire = options.wire,
+                                                  .mbit = options.cable_mbit,
                                                   .trace = options.trace_cards,
                                                   .directory = GuestDirectory(prepared, options, job.name + "-cards")});
     result.guests.resize(job.guests);

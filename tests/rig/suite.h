@@ -46,6 +46,7 @@ struct RunOptions {
     int stretch = 1;			/* of all time-outs */
     bool trace_cards = false;		/* what is done to the modelled cards goes to their logs */
     std::string wire = "none";		/* of a card without a partner, as the model's --backend */
+    unsigned cable_mbit = 0;		/* rate of the cables between cards; 0: none is kept */
     bool icount = false;			/* guests on QEMU count instructions: Boot::icount */
 };
 
