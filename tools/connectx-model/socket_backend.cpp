@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * A cable between two models: a Unix socket of packets, a frame in each. One end listens, the other connects. With a
- * rate, an end takes each frame for as long as a wire of that rate takes to bring it.
+ * rate, frames come to an end no closer to one another than a wire of that rate brings them.
  */
 #include "backend_common.hpp"
 #include "message_socket.hpp"
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace cx {
@@ -94,7 +95,8 @@ private:
     {
         trace_.Note("wire: connected at {}", path_);
         peer_ = std::move(peer);
-        loop_.Watch(peer_.Get(), EPOLLIN, [this](std::uint32_t events) { Ready(events); });
+        awaited_ = EPOLLIN;
+        loop_.Watch(peer_.Get(), awaited_, [this](std::uint32_t events) { Ready(events); });
     }
 
     void Disconnected()
@@ -147,7 +149,10 @@ private:
 
     void Await()
     {
-        loop_.SetEvents(peer_.Get(), (arrival_ == 0 ? EPOLLIN : 0U) | (queue_.empty() ? 0U : EPOLLOUT));
+        const std::uint32_t events = (arrival_ == 0 ? EPOLLIN : 0U) | (queue_.empty() ? 0U : EPOLLOUT);
+
+        if (events != std::exchange(awaited_, events))
+            loop_.SetEvents(peer_.Get(), events);
     }
 
     /* What has come. */
@@ -204,6 +209,7 @@ private:
     std::string path_;
     std::optional<Listener> listener_;
     FileDescriptor peer_;
+    std::uint32_t awaited_ = 0; /* events of peer_ */
     Receiver receiver_;
     std::uint64_t mbit_; /* 0: as fast as frames come */
     Timers::Id retry_ = 0;

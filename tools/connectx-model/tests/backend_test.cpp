@@ -44,7 +44,8 @@ protected:
 TEST_F(BackendTest, BadTextIsAnError)
 {
     for (const char *text :
-         {"", "tap", "tap:", "none:1", "socket:", "socket:,mbit=1", "socket:x,mbit=0", "socket:x,gbit=1", "nonsense", "pcap:", "pcap:,", "pcap:/nonexistent,",
+         {"", "tap", "tap:", "none:1", "socket:", "socket:,mbit=1", "socket:x,mbit=0", "socket:x,gbit=1",
+          "nonsense", "pcap:", "pcap:,", "pcap:/nonexistent,",
           "pcap:,/nonexistent/out", "pcap:,x,rate=0", "generator:rate", "generator:rate=0", "generator:rate=ten",
           "generator:rate=1,rate=2", "generator:colour=red", "generator:size=20", "generator:size=20000",
           "generator:dmac=1:2", "generator:dip=300.1.1.1", "generator:start=maybe", "generator:sport=65535,flows=2",
